@@ -1,0 +1,86 @@
+"""The signed bag: the one data structure of the theory, as a protocol.
+
+A signed bag maps each tuple to an integer weight, and keeps no zero weights. A relation is a bag whose weights are
+counts; a delta has negative weights for what is deleted. Bags form a commutative group under ``+``; ``join`` multiplies
+weights and is bilinear; ``select`` and ``project`` are linear. ``tests/laws.py`` states these laws once and runs them on every
+implementation: rows in memory, and Arrow tables and DataFrames where the data is large.
+
+NULL means what it means in SQL: it joins nothing and fails every comparison, yet as a column value in a bag it is
+identical to itself (two rows that are NULL in the same column are the same row).
+
+Algorithms work on this protocol only. They never look into a bag to decide: on Spark an emptiness test is a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, Self, TypeVar
+
+from weir.algebra.expression import Expression
+from weir.algebra.types import Row, Schema
+
+Pairs = Sequence[tuple[str, str]]  # (my column, the other bag's column), compared with =
+
+
+class Bag(Protocol):
+    """An immutable signed bag with named, typed columns."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def __add__(self, other: Self) -> Self:
+        """Weights added tuple by tuple. Columns are matched by position; names and types are the left one's."""
+
+    def __sub__(self, other: Self) -> Self:
+        """``self + (-other)``."""
+
+    def __neg__(self) -> Self:
+        """Every weight with the other sign."""
+
+    def scale(self, factor: int) -> Self:
+        """Every weight times ``factor``; ``scale(0)`` is the empty bag of the same schema."""
+
+    def select(self, predicate: Expression) -> Self:
+        """The tuples for which the predicate is TRUE (not FALSE, not NULL)."""
+
+    def project(self, columns: Sequence[tuple[str, Expression]]) -> Self:
+        """New columns ``(name, expression)``; weights of tuples that become equal add up."""
+
+    def keep(self, names: Sequence[str]) -> Self:
+        """Projection onto some of the columns, by name."""
+
+    def rename(self, names: Sequence[str]) -> Self:
+        """The same tuples under other column names, position by position."""
+
+    def join(self, other: Self, on: Pairs = (), where: Expression | None = None) -> Self:
+        """All pairs that agree ``on`` the column pairs and satisfy ``where``; weights multiplied.
+
+        The result has my columns, then the other's; the two must not share a name. No ``on`` and no ``where`` is the
+        cross product.
+        """
+
+    def distinct(self) -> Self:
+        """Every tuple of positive weight, once. (The keyed algorithms' set semantics; not linear.)"""
+
+    def positive(self) -> Self:
+        """Only the tuples of positive weight, with it: what a reader is shown. (Not linear.)"""
+
+    def matching(self, keys: Self, on: Pairs) -> Self:
+        """My tuples whose key columns occur, with positive weight, in ``keys`` (a semi-join)."""
+
+    def without(self, keys: Self, on: Pairs) -> Self:
+        """My tuples whose key columns do not occur, with positive weight, in ``keys`` (an anti-join)."""
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        """Tuples with their weights, in no particular order. For readers, checkers and tests; never for algorithms."""
+
+
+B = TypeVar("B", bound=Bag)
+
+
+def total(first: B, *others: B) -> B:
+    """The sum of one or more bags."""
+    result = first
+    for other in others:
+        result = result + other
+    return result

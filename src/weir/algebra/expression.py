@@ -1,0 +1,111 @@
+"""A scalar expression: Spark SQL text over named columns.
+
+An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That makes it
+hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same text for
+the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are ``alias.column``, one name
+with a point in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sqlglot
+from sqlglot import expressions as exp
+
+from weir.algebra.types import Row, Schema, Type, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Spark SQL text over back-quoted columns."""
+
+    sql: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns it reads.
+
+        >>> sorted(Expression("`r1.W` > `r2.Z` + 1").columns)
+        ['r1.W', 'r2.Z']
+        """
+        return _columns(self.sql)
+
+    @property
+    def plain_column(self) -> str | None:
+        """The column's name when the expression is nothing but that column."""
+        tree = parse(self.sql)
+        return column_name(tree) if isinstance(tree, exp.Column) else None
+
+    def rename(self, names: Mapping[str, str]) -> Expression:
+        """The same expression over other column names."""
+        tree = parse(self.sql).copy()
+        for node in list(tree.find_all(exp.Column)):
+            new = column_node(names.get(column_name(node), column_name(node)))
+            if node is tree:
+                tree = new
+            else:
+                node.replace(new)
+        return Expression(tree.sql(dialect="spark"))
+
+    def compile(self, schema: Schema) -> tuple[Type, Callable[[Row], Value]]:
+        """Its type over ``schema`` and a function from row to value; UnsupportedExpression when only Spark can."""
+        return _compile(self.sql, schema)
+
+    def predicate(self, schema: Schema) -> Callable[[Row], Value]:
+        """As a filter: a row passes when the value is TRUE, neither FALSE nor NULL."""
+        return _compile(self.sql, schema)[1]
+
+    def __str__(self) -> str:
+        return self.sql.replace("`", "")
+
+
+def column(name: str) -> Expression:
+    """The expression that is one column.
+
+    >>> column("r1.W").sql
+    '`r1.W`'
+    """
+    return Expression("`" + name.replace("`", "``") + "`")
+
+
+def conjunction(parts: Iterable[Expression]) -> Expression | None:
+    """All parts joined by AND; None when there are none (no condition).
+
+    >>> conjunction([Expression("`a` > 1"), Expression("`b` OR `c`")])
+    Expression(sql='(`a` > 1) AND (`b` OR `c`)')
+    """
+    texts = [part.sql for part in parts]
+    if len(texts) <= 1:
+        return Expression(texts[0]) if texts else None
+    return Expression(" AND ".join(f"({text})" for text in texts))
+
+
+def column_name(node: exp.Column) -> str:
+    return str(node.this.this)
+
+
+def column_node(name: str) -> exp.Column:
+    return exp.Column(this=exp.Identifier(this=name, quoted=True))
+
+
+@lru_cache(maxsize=4096)
+def parse(sql: str) -> exp.Expression:
+    """The syntax tree of an expression's text. Shared: copy before changing it."""
+    tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
+    assert isinstance(tree, exp.Expression)
+    return tree
+
+
+@lru_cache(maxsize=4096)
+def _columns(sql: str) -> frozenset[str]:
+    return frozenset(column_name(node) for node in parse(sql).find_all(exp.Column))
+
+
+@lru_cache(maxsize=4096)
+def _compile(sql: str, schema: Schema) -> tuple[Type, Callable[[Row], Value]]:
+    from weir.algebra.evaluator import compile_tree  # the evaluator is large; only in-memory bags need it
+
+    return compile_tree(parse(sql), schema)
