@@ -80,7 +80,7 @@ class World:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def enabled(self) -> list[Step]:
-        """Every step that can come next; IDLE only when there is no other, and once."""
+        """Every step that can come next; IDLE only when there is no other, once, and for algorithms with a timer."""
         steps: list[Step] = []
         for name, source in self.sources.items():
             if self.channels[name]:
@@ -90,7 +90,10 @@ class World:
                 steps.append(Step(ANSWER, name))
             if self.positions[name] < len(source.script):
                 steps.append(Step(RUN, source.script[self.positions[name]].name))
-        return steps or ([] if self.idled else [Step(IDLE)])
+        return steps or ([Step(IDLE)] if self._timer_is_due() else [])
+
+    def _timer_is_due(self) -> bool:
+        return not self.idled and type(self.algorithm).on_idle is not Algorithm.on_idle
 
     def take(self, step: Step) -> None:
         """Takes one step; WeirError when it is not possible now."""
