@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from weir.algebra.bag import Bag
+from weir.algebra.bag import Bag, total
 from weir.algebra.catalog import Relation
-from weir.algebra.expression import Expression, conjunction
+from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.view import Term
 
 
@@ -81,23 +81,29 @@ def _looseness(term: Term, reached: set[int], slot: int) -> int:
     return 2
 
 
-def lookup(term: Term, slot: int, partial: Partial | None = None) -> Lookup:
-    """What to ask the slot's source so that ``extend`` can join the answer to ``partial``; without one, the whole table."""
+def lookup(term: Term, slot: int, *partials: Partial) -> Lookup:
+    """What to ask the slot's source so that ``extend`` can join the answer to each of ``partials``.
+
+    Keys are shipped on the columns that are tied to every one of them, from all of them together; without any, the whole
+    table is asked for.
+    """
     target, selection = term.slots[slot], term.selections[slot]
     if selection is not None:
         selection = selection.rename({target.qualify(name): name for name in target.schema.names})
-    ties = _ties(partial, slot) if partial else []
-    if partial is None or not ties:
+    known = [{theirs: mine for mine, theirs in reversed(_ties(partial, slot))} for partial in partials]
+    shared = [name for name in target.schema.names if known and all(target.qualify(name) in ties for ties in known)]
+    if not shared:
         return Lookup(target.relation, target.schema.names, selection=selection)
-    by_column = {theirs: mine for mine, theirs in reversed(ties)}  # one key column once, however many equalities use it
-    key_columns = tuple(name for name in target.schema.names if target.qualify(name) in by_column)
-    keys = partial.bag.keep([by_column[target.qualify(name)] for name in key_columns]).rename(key_columns)
-    return Lookup(target.relation, target.schema.names, key_columns, _every_key_once(keys), selection)
+    keys = [
+        partial.bag.keep([ties[target.qualify(name)] for name in shared]).rename(shared)
+        for partial, ties in zip(partials, known, strict=True)
+    ]
+    return Lookup(target.relation, target.schema.names, tuple(shared), _every_key_once(keys), selection)
 
 
-def _every_key_once(keys: Bag) -> Bag:
+def _every_key_once(bags: list[Bag]) -> Bag:
     """Keys of either sign, each once: a deleted row asks for its partners just as an inserted one does."""
-    return (keys.distinct() + (-keys).distinct()).distinct()
+    return total(*(side.distinct() for keys in bags for side in (keys, -keys))).distinct()
 
 
 def answer(lookup: Lookup, table: Bag) -> Bag:
@@ -108,17 +114,26 @@ def answer(lookup: Lookup, table: Bag) -> Bag:
     return rows.keep(lookup.columns)
 
 
-def extend(partial: Partial, slot: int, rows: Bag) -> Partial:
-    """The partial joined with rows of one more slot (of either sign), by every condition that is now complete."""
+def extend(
+    partial: Partial, slot: int, rows: Bag, extra: tuple[str, ...] = (), condition: Expression | None = None
+) -> Partial:
+    """The partial joined with rows of one more slot (of either sign), by every condition that is now complete.
+
+    ``extra`` names columns of ``rows`` that are not the table's, for use in a ``condition`` of the caller's; they are
+    dropped afterwards.
+    """
     joined = partial.joined | {slot}
-    where = conjunction(e for e in partial.term.rest if slot in (s := partial.term.slots_of(e)) and s <= joined)
-    bag = partial.bag.join(_qualified(partial.term, slot, rows), _ties(partial, slot), where)
+    complete = [e for e in partial.term.rest if slot in (s := partial.term.slots_of(e)) and s <= joined]
+    where = conjunction([*complete, *([condition] if condition is not None else [])])
+    bag = partial.bag.join(_qualified(partial.term, slot, rows, extra), _ties(partial, slot), where)
+    if extra:
+        bag = bag.keep([name for name in bag.schema.names if name not in extra])
     return Partial(partial.term, joined, bag)
 
 
-def finish(partial: Partial) -> Bag:
-    """The select list over a complete partial: the term's value."""
-    return partial.bag.project(partial.term.output)
+def finish(partial: Partial, extra: tuple[str, ...] = ()) -> Bag:
+    """The select list over a complete partial: the term's value. ``extra`` columns of the caller's are kept behind it."""
+    return partial.bag.project([*partial.term.output, *((name, column(name)) for name in extra)])
 
 
 def _qualified(term: Term, slot: int, rows: Bag, extra: tuple[str, ...] = ()) -> Bag:
