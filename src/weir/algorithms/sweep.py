@@ -22,7 +22,7 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
-from weir.algorithms.sweeping import Reply, split, sweep
+from weir.algorithms.sweeping import Numbered, Reply, split, sweep
 from weir.messages import Add, Answer, Effect, Position, Update
 
 COMPLETE = {SINGLE_SOURCE: "complete", SINGLE_UPDATE: "complete", SOURCE_LOCAL: "complete"}
@@ -39,7 +39,7 @@ class Sweep(Algorithm):
             raise WeirError(f"a batch of {batch} updates makes no sense; give a number of at least 1")
         self.batch = batch
         self.queue: dict[int, Update] = {}  # UMQ and the batch being swept: received, not yet shown
-        self.swept: tuple[tuple[int, Update], ...] = ()  # the batch being swept
+        self.swept: Numbered = ()  # the batch being swept
         self.vectors: dict[int, Mapping[str, Position]] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:

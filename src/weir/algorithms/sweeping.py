@@ -33,12 +33,19 @@ FOR_EVER = 1 << 62
 _STILL_VALID = Expression(f"`{ARRIVAL}` < `{VALIDITY}`")
 
 
+Numbered = tuple[tuple[int, Update], ...]  # updates by their number in the order in which the view shall show them
+
+
 @dataclass(frozen=True)
 class Reply:
-    """An answer, and every update that had arrived before it from the first of the batch on, by arrival number."""
+    """An answer, and every update it may have seen that some row of the sweep must not see, by number.
+
+    ``admitted`` are updates that join the sweep now (Nested SWEEP); they are among ``arrived`` too.
+    """
 
     bags: tuple[Bag, ...]
-    arrived: tuple[tuple[int, Update], ...]
+    arrived: Numbered
+    admitted: Numbered = ()
 
 
 def width(view: View) -> int:
@@ -51,41 +58,44 @@ def number(view: View, arrival: int, term: int, slot: int) -> int:
     return arrival * width(view) + sum(len(t.slots) for t in view.terms[:term]) + slot
 
 
-def sweep(view: View, batch: tuple[tuple[int, Update], ...]) -> Steps:
-    """The view's change by each of these updates, as one bag of the view's columns and ARRIVAL; None when they do not concern it.
+def sweep(view: View, batch: Numbered) -> Steps:
+    """The view's change by each of these updates and of those admitted on the way, as one bag of the view's columns and ARRIVAL;
+    None when they do not concern it.
 
     Expects a ``Reply`` to every question.
     """
-    parts = []
-    for index in range(len(view.terms)):
-        part = yield from _sweep_term(view, index, batch)
-        parts += [] if part is None else [part]
+    members = list(batch)
+    started = [0] * len(view.terms)  # how many members each term has begun with
+    parts: list[Bag] = []
+    while any(count < len(members) for count in started):
+        for index in range(len(view.terms)):
+            parts += yield from _sweep_term(view, index, members, started)
     return total(*parts) if parts else None
 
 
-def _sweep_term(view: View, index: int, batch: tuple[tuple[int, Update], ...]) -> Steps:
+def _sweep_term(view: View, index: int, members: list[tuple[int, Update]], started: list[int]) -> Steps:
+    """Brings the members that this term has not begun with to their end; new ones may come in on the way."""
     term = view.terms[index]
-    partials = [begin(term, slot, rows, (ARRIVAL,)) for slot, rows in _starts(view, index, batch).items()]
-    if not partials:
-        return None
-    for slot, neighbour in hops(term):
-        waiting = [p for p in partials if slot not in p.joined and neighbour in p.joined]
-        if waiting:
-            partials = [p for p in partials if p not in waiting] + (yield from _hop(view, index, slot, waiting))
-    return total(*(finish(partial, (ARRIVAL,)) for partial in partials))
+    partials = _begin(view, index, members, started)
+    while not all(partial.complete for partial in partials):
+        for slot, neighbour in hops(term):
+            waiting = [p for p in partials if slot not in p.joined and neighbour in p.joined]
+            if waiting:
+                partials = [p for p in partials if p not in waiting]
+                partials += yield from _hop(view, index, slot, waiting, members)
+                partials += _begin(view, index, members, started)
+    return [finish(partial, (ARRIVAL,)) for partial in partials]
 
 
-def _starts(view: View, index: int, batch: tuple[tuple[int, Update], ...]) -> dict[int, Bag]:
-    """Per slot, the batch's changes of its table, tagged with their sub-updates' numbers."""
-    starts: dict[int, Bag] = {}
-    for slot in range(len(view.terms[index].slots)):
-        changes = _changes(view, index, slot, batch, ARRIVAL)
-        if changes:
-            starts[slot] = total(*changes)
-    return starts
+def _begin(view: View, index: int, members: list[tuple[int, Update]], started: list[int]) -> list[Partial]:
+    """A partial per slot that the new members change, their rows tagged with their sub-updates' numbers."""
+    new, started[index] = tuple(members[started[index] :]), len(members)
+    term = view.terms[index]
+    changes = {slot: _changes(view, index, slot, new, ARRIVAL) for slot in range(len(term.slots))}
+    return [begin(term, slot, total(*bags), (ARRIVAL,)) for slot, bags in changes.items() if bags]
 
 
-def _changes(view: View, index: int, slot: int, updates: tuple[tuple[int, Update], ...], tag: str) -> list[Bag]:
+def _changes(view: View, index: int, slot: int, updates: Numbered, tag: str) -> list[Bag]:
     target = view.terms[index].slots[slot]
     return [
         delta.keep(target.schema.names).tagged(tag, number(view, arrival, index, slot))
@@ -95,13 +105,25 @@ def _changes(view: View, index: int, slot: int, updates: tuple[tuple[int, Update
     ]
 
 
-def _hop(view: View, index: int, slot: int, waiting: list[Partial]) -> Steps:
+def _hop(view: View, index: int, slot: int, waiting: list[Partial], members: list[tuple[int, Update]]) -> Steps:
     """Reads one table for all waiting partials, takes out what arrived later, and joins."""
     term = view.terms[index]
     reply: Reply = yield Question(term.slots[slot].relation.source, (lookup(term, slot, *waiting),))
-    seen = _changes(view, index, slot, reply.arrived, VALIDITY)
-    rows = total(reply.bags[0].tagged(VALIDITY, FOR_EVER), *(-delta for delta in seen))
-    return [extend(partial, slot, rows, (VALIDITY,), _STILL_VALID) for partial in waiting]
+    members += reply.admitted
+    rows = compensated(view, index, slot, reply.bags[0], reply.arrived)
+    return [join_valid(partial, slot, rows) for partial in waiting]
+
+
+def compensated(view: View, index: int, slot: int, read: Bag, arrived: Numbered) -> Bag:
+    """Rows of a slot's table as of any moment: what was read, valid for ever, and every later update negated, each valid up
+    to its own number."""
+    later = _changes(view, index, slot, arrived, VALIDITY)
+    return total(read.tagged(VALIDITY, FOR_EVER), *(-delta for delta in later))
+
+
+def join_valid(partial: Partial, slot: int, rows: Bag) -> Partial:
+    """The partial joined with compensated rows, every row of it with the table as of its own number."""
+    return extend(partial, slot, rows, (VALIDITY,), _STILL_VALID)
 
 
 @lru_cache(maxsize=256)
@@ -123,8 +145,8 @@ def _tree(term: Term) -> Mapping[int, int | None]:
     return parent
 
 
-def split(view: View, changes: Bag, batch: tuple[tuple[int, Update], ...]) -> Iterator[tuple[int, Bag]]:
-    """The batch's change taken apart: each update's own delta, in order of arrival."""
+def split(view: View, changes: Bag, batch: Numbered) -> Iterator[tuple[int, Bag]]:
+    """The batch's change taken apart: each update's own delta, in order."""
     for arrival, _ in batch:
         first = arrival * width(view)
         own = Expression(f"`{ARRIVAL}` >= {first} AND `{ARRIVAL}` < {first + width(view)}")
