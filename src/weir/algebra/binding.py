@@ -132,7 +132,7 @@ class Scope:
         problem = f"{where} has no column {name}" if qualifier else f"{where} has a column {name}"
         return self.definition.error(problem, did_you_mean(name, [use.column.name for use in among], "The columns are"), place)
 
-    def bind(self, tree: exp.Expression) -> Bound:
+    def bind(self, tree: exp.Expr) -> Bound:
         """The expression over slots, its columns resolved."""
         refuse_in_expression(self.definition, tree)
         holder = exp.Paren(this=_with_units(tree.copy()))  # so that every column has a parent to be replaced in
@@ -149,7 +149,7 @@ class Scope:
         return self.column(name, qualifier, node_span(node))
 
 
-def _with_units(tree: exp.Expression) -> exp.Expression:
+def _with_units(tree: exp.Expr) -> exp.Expr:
     """``dateadd(day, 1, d)``: day is no column."""
     for call in tree.find_all(exp.Anonymous):
         if str(call.this).lower() in TAKE_A_UNIT and len(call.expressions) == 3:
@@ -159,7 +159,7 @@ def _with_units(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def bind_table(definition: Definition, catalog: Catalog, item: exp.Expression, slot: int) -> TableUse:
+def bind_table(definition: Definition, catalog: Catalog, item: exp.Expr, slot: int) -> TableUse:
     """The table that a FROM item names."""
     refuse_from_item(definition, item)
     place = node_span(*(item.args.get(part) for part in ("this", "db", "catalog")))
@@ -178,7 +178,7 @@ def _candidates(name: str, catalog: Catalog) -> list[str]:
     return sorted(str(relation) for relation in catalog.tables if relation.table.lower() == name.lower())
 
 
-def _match(definition: Definition, identifier: exp.Expression, names: Iterable[str], kind: str, listing: str) -> str:
+def _match(definition: Definition, identifier: exp.Expr, names: Iterable[str], kind: str, listing: str) -> str:
     """The name as it is spelled in the catalog: exactly as written, failing that the only one that differs in case alone."""
     known, name = sorted(names), identifier.name
     found = [name] if name in known else [other for other in known if other.lower() == name.lower()]

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
+from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.parsers.spark import SparkParser
 
 from weir.algebra.errors import ViewError
 
@@ -30,10 +31,10 @@ class SparkAsWritten(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # since Spark 4 a doubled quote is a quote  # noqa: RUF012
 
-    class Parser(Spark.Parser):
-        FUNCTIONS = {"ARRAY": Spark.Parser.FUNCTIONS["ARRAY"]}  # noqa: RUF012  # a type name too, so it needs its builder
-        FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _CALLS_WITH_KEYWORDS}
-        NO_PAREN_FUNCTIONS = {}  # noqa: RUF012  # CURRENT_DATE and the like are read as columns; binding tells them apart
+    class Parser(SparkParser):
+        FUNCTIONS = {"ARRAY": SparkParser.FUNCTIONS["ARRAY"]}  # noqa: RUF012  # a type name too, so it needs its builder
+        FUNCTION_PARSERS = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _CALLS_WITH_KEYWORDS}
+        NO_PAREN_FUNCTIONS: ClassVar = {}  # noqa: RUF012  # CURRENT_DATE and the like are read as columns; binding tells them apart
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,14 @@ class Definition:
                 raise ViewError("there is more than one statement", "Give every view a file of its own.", text, *span(token))
         return cls(text, statement)
 
-    def parse(self, first: int) -> exp.Expression:
+    def parse(self, first: int) -> exp.Expr:
         """The syntax tree of the tokens from number ``first`` on."""
         try:
             trees = SparkAsWritten().parser().parse(list(self.tokens[first:]), self.text)
         except ParseError as error:
             raise self._syntax_error(error) from None
         tree = trees[0] if trees else None
-        if not isinstance(tree, exp.Expression):
+        if not isinstance(tree, exp.Expr):
             raise self.error("the definition ends where a SELECT should begin", "Add AS SELECT ... FROM source.table.")
         return tree
 
@@ -111,13 +112,13 @@ def span(token: Token) -> Span:
     return token.start, token.end + 1
 
 
-def node_span(*nodes: exp.Expression | None) -> Span | None:
+def node_span(*nodes: exp.Expr | None) -> Span | None:
     """From the first to the last place that the nodes' names and literals have in the text."""
     places = [place for node in nodes if node is not None for part in node.walk() if (place := _place(part))]
     return (min(start for start, _ in places), max(end for _, end in places)) if places else None
 
 
-def _place(node: exp.Expression) -> Span | None:
+def _place(node: exp.Expr) -> Span | None:
     return (node.meta["start"], node.meta["end"] + 1) if "start" in node.meta else None
 
 

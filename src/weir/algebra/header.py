@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot import Token, TokenType
 
 from weir.algebra.definition import Definition, span
 from weir.algebra.errors import ViewError

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
-from sqlglot.tokens import Token, TokenType
 
 from weir.algebra.definition import Definition, Span, node_span, span
 from weir.algebra.errors import ViewError
@@ -117,7 +117,7 @@ def _subquery(definition: Definition, opening: int) -> ViewError:
     return definition.error("subqueries are not maintained", FLATTEN, definition.between(opening, definition.closing(opening)))
 
 
-def _flatten(definition: Definition, node: exp.Expression, last_head: int) -> Iterator[exp.Expression]:
+def _flatten(definition: Definition, node: exp.Expr, last_head: int) -> Iterator[exp.Expr]:
     """The query's parts in the order of the text: SELECTs with the set operators between them."""
     if isinstance(node, exp.SetOperation):
         _refuse_clauses(definition, node, last_head, {"this", "expression", "distinct", "by_name"})
@@ -145,7 +145,7 @@ def _refuse_operators(definition: Definition, operators: list[exp.SetOperation],
             raise definition.error("UNION without ALL is not maintained: it removes duplicates", way_out, span(definition.tokens[at]))
 
 
-def _refuse_clauses(definition: Definition, node: exp.Expression, head: int, fine: set[str]) -> None:
+def _refuse_clauses(definition: Definition, node: exp.Expr, head: int, fine: set[str]) -> None:
     """Refuses every clause of the node that is not ``fine``; they are looked for from the token ``head`` on."""
     present = [name for name, value in node.args.items() if value and name not in fine]
     for name in sorted(present, key=lambda name: list(_CLAUSES).index(name) if name in _CLAUSES else len(_CLAUSES)):
@@ -179,7 +179,7 @@ def refuse_join(definition: Definition, join: exp.Join) -> None:
         raise definition.error(f"{name} JOIN is not maintained: only inner joins are", way_out, _join_words(definition, join.this))
 
 
-def _join_words(definition: Definition, table: exp.Expression) -> Span | None:
+def _join_words(definition: Definition, table: exp.Expr) -> Span | None:
     """The words before a joined table, such as LEFT OUTER JOIN."""
     place = node_span(table)
     if place is None:
@@ -191,7 +191,7 @@ def _join_words(definition: Definition, table: exp.Expression) -> Span | None:
     return definition.between(first, last)
 
 
-def refuse_from_item(definition: Definition, item: exp.Expression) -> None:
+def refuse_from_item(definition: Definition, item: exp.Expr) -> None:
     """Everything in a FROM clause but a table under one name."""
     place = node_span(item)
     if isinstance(item, exp.Lateral):
@@ -211,7 +211,7 @@ def refuse_from_item(definition: Definition, item: exp.Expression) -> None:
 # -- expressions ----------------------------------------------------------------------------------------------------------
 
 
-def refuse_in_expression(definition: Definition, tree: exp.Expression) -> None:
+def refuse_in_expression(definition: Definition, tree: exp.Expr) -> None:
     """Everything that is no function of one row."""
     for node in tree.walk():
         if isinstance(node, exp.Window):
@@ -245,7 +245,7 @@ def unstable(definition: Definition, name: str, at: Span | None) -> ViewError:
     return definition.error(f"{name} gives another value every time, so a view cannot keep it", way_out, at)
 
 
-def _refuse_odd(definition: Definition, node: exp.Expression) -> None:
+def _refuse_odd(definition: Definition, node: exp.Expr) -> None:
     if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
         raise definition.error("a view has no parameters", "Write the value itself.", _parameter(definition))
     if isinstance(node, exp.Star):
@@ -261,7 +261,7 @@ def _parameter(definition: Definition) -> Span | None:
     return next((span(token) for token in definition.tokens if token.token_type in marks), None)
 
 
-def _call(definition: Definition, node: exp.Expression) -> Span | None:
+def _call(definition: Definition, node: exp.Expr) -> Span | None:
     """From the function's name to its closing bracket."""
     call = node.find(exp.Anonymous)
     place = node_span(call) if call is not None else None

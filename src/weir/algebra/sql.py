@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from sqlglot import TokenType
 from sqlglot import expressions as exp
-from sqlglot.tokens import TokenType
 
 from weir.algebra.binding import Bound, ColumnUse, Scope, TableUse, bind_table
 from weir.algebra.catalog import Catalog
@@ -106,7 +106,7 @@ class _SelectReader:
             refuse_join(self.definition, join)
             self._join(join)
 
-    def _add_table(self, item: exp.Expression) -> TableUse:
+    def _add_table(self, item: exp.Expr) -> TableUse:
         use = bind_table(self.definition, self.catalog, item, len(self.scope.tables))
         alias = item.args.get("alias")
         self.scope = self.scope.add(use, node_span(alias) if alias is not None else node_span(item))
@@ -131,7 +131,7 @@ class _SelectReader:
             self.conditions.equate(left, right)
         self.scope = self.scope.share(pairs)
 
-    def _add_conditions(self, tree: exp.Expression) -> None:
+    def _add_conditions(self, tree: exp.Expr) -> None:
         for conjunct in _conjuncts(tree):
             bound = self.scope.bind(conjunct)
             sides = [side.unnest() for side in (conjunct.this, conjunct.expression)] if isinstance(conjunct, exp.EQ) else []
@@ -143,7 +143,7 @@ class _SelectReader:
 
     # -- the select list ----------------------------------------------------------------------------------------------
 
-    def _outputs(self, number: int, item: exp.Expression) -> list[_Output]:
+    def _outputs(self, number: int, item: exp.Expr) -> list[_Output]:
         place = self._place_of_item(number)
         plain = item.unnest()
         star = plain.this if isinstance(plain, exp.Column) else plain
@@ -154,7 +154,7 @@ class _SelectReader:
         name = plain.name if isinstance(plain, exp.Column) else None
         return [_Output(name, self.scope.bind(plain), place)]
 
-    def _star(self, item: exp.Expression, star: exp.Star, place: Span | None) -> list[_Output]:
+    def _star(self, item: exp.Expr, star: exp.Star, place: Span | None) -> list[_Output]:
         if any(star.args.values()):
             raise self.definition.error("* with exceptions is not read", "Name the columns you want.", place)
         qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
@@ -211,7 +211,7 @@ def _compare_exactly(left: Type, right: Type) -> bool:
     return left.family == right.family or {left.family, right.family} == {"integer", "decimal"}
 
 
-def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
+def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
     tree = tree.unnest()
     if isinstance(tree, exp.And):
         yield from _conjuncts(tree.this)
@@ -220,7 +220,7 @@ def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
         yield tree
 
 
-def _is_true(tree: exp.Expression) -> bool:
+def _is_true(tree: exp.Expr) -> bool:
     """The literal TRUE, which also stands for a JOIN without ON."""
     return isinstance(tree, exp.Boolean) and bool(tree.this)
 
