@@ -1,4 +1,4 @@
-"""Names to tables and columns, as Spark resolves them: without regard to case, near misses named when nothing is found."""
+"""Names to tables and columns, as Spark resolves them: without regard to case, and with near misses when none fits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class Scope:
                 raise self.definition.error(f"two tables are called {table.alias}", way_out, place)
         clash = {use.name for use in self.columns} & {use.name for use in table.columns()}
         if clash:
-            raise self.definition.error(f"two columns would be called {min(clash)}", "Use aliases without a dot.", place)
+            raise self.definition.error(
+                f"two columns would be called {min(clash)}", "Use aliases without a dot.", place
+            )
         return Scope(self.definition, (*self.tables, table), (*self.visible, *table.columns()), self.hidden)
 
     def share(self, pairs: list[tuple[ColumnUse, ColumnUse]]) -> Scope:
@@ -128,9 +130,11 @@ class Scope:
     def _unknown(self, name: str, qualifier: Sequence[str], among: list[ColumnUse], place: Span | None) -> ViewError:
         if not qualifier and name.lower() in UNSTABLE:  # CURRENT_DATE and the like need no brackets
             return unstable(self.definition, name.lower(), place)
-        where = f"table {'.'.join(qualifier)}" if qualifier else "no table in sight"
-        problem = f"{where} has no column {name}" if qualifier else f"{where} has a column {name}"
-        return self.definition.error(problem, did_you_mean(name, [use.column.name for use in among], "The columns are"), place)
+        problem = f"no table in sight has a column {name}"
+        if qualifier:
+            problem = f"table {'.'.join(qualifier)} has no column {name}"
+        way_out = did_you_mean(name, [use.column.name for use in among], "The columns are")
+        return self.definition.error(problem, way_out, place)
 
     def bind(self, tree: exp.Expr) -> Bound:
         """The expression over slots, its columns resolved."""
@@ -170,8 +174,8 @@ def bind_table(definition: Definition, catalog: Catalog, item: exp.Expr, slot: i
         raise definition.error(f"{written} is not written as source.table", way_out, place)
     source = _match(definition, item.args["db"], catalog.sources, "source", "The sources are")
     tables = [relation.table for relation in catalog.tables if relation.source == source]
-    table = catalog[Relation(source, _match(definition, item.this, tables, f"table in source {source}:", "Its tables are"))]
-    return TableUse(slot, item.alias or table.relation.table, table, bool(item.alias))
+    name = _match(definition, item.this, tables, f"table in source {source}:", "Its tables are")
+    return TableUse(slot, item.alias or name, catalog[Relation(source, name)], bool(item.alias))
 
 
 def _candidates(name: str, catalog: Catalog) -> list[str]:
@@ -179,7 +183,7 @@ def _candidates(name: str, catalog: Catalog) -> list[str]:
 
 
 def _match(definition: Definition, identifier: exp.Expr, names: Iterable[str], kind: str, listing: str) -> str:
-    """The name as it is spelled in the catalog: exactly as written, failing that the only one that differs in case alone."""
+    """The name as the catalog spells it: exactly as written, failing that the only one that differs in case alone."""
     known, name = sorted(names), identifier.name
     found = [name] if name in known else [other for other in known if other.lower() == name.lower()]
     if len(found) == 1:

@@ -1,8 +1,8 @@
 """The text of a view definition with its tokens: where things stand in it, and errors that point at them.
 
-Spark SQL is read *as it is written*: sqlglot knows several hundred functions and rewrites many of them into a general form that
-loses something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is kept as Spark text, so
-here every call stays under the name the user gave it, and Spark alone decides what it means.
+Spark SQL is read *as it is written*: sqlglot knows several hundred functions and rewrites many of them into a general
+form that can lose something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is kept
+as Spark text, so here every call stays under the name the user gave it, and Spark alone decides what it means.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import ClassVar
 
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
@@ -29,12 +30,14 @@ class SparkAsWritten(Spark):
     """Spark's dialect without sqlglot's knowledge of what functions mean."""
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["\\", "'", '"']  # since Spark 4 a doubled quote is a quote  # noqa: RUF012
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']  # since Spark 4 a doubled quote is a quote
 
     class Parser(SparkParser):
-        FUNCTIONS = {"ARRAY": SparkParser.FUNCTIONS["ARRAY"]}  # noqa: RUF012  # a type name too, so it needs its builder
-        FUNCTION_PARSERS = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _CALLS_WITH_KEYWORDS}
-        NO_PAREN_FUNCTIONS: ClassVar = {}  # noqa: RUF012  # CURRENT_DATE and the like are read as columns; binding tells them apart
+        FUNCTIONS: ClassVar = {"ARRAY": SparkParser.FUNCTIONS["ARRAY"]}  # a type name too, so it needs its builder
+        FUNCTION_PARSERS: ClassVar = {
+            name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _CALLS_WITH_KEYWORDS
+        }
+        NO_PAREN_FUNCTIONS: ClassVar = {}  # CURRENT_DATE and the like are read as columns; binding tells them apart
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Definition:
         statement = tuple(takewhile(lambda token: token.token_type is not TokenType.SEMICOLON, tokens))
         for token in tokens[len(statement) :]:
             if token.token_type is not TokenType.SEMICOLON:
-                raise ViewError("there is more than one statement", "Give every view a file of its own.", text, *span(token))
+                way_out = "Give every view a file of its own."
+                raise ViewError("there is more than one statement", way_out, text, *span(token))
         return cls(text, statement)
 
     def parse(self, first: int) -> exp.Expr:
@@ -127,7 +131,8 @@ def _unclosed(text: str) -> ViewError:
     for start, mark in sorted(_marks(text), reverse=True):
         if _tokenizes(text[:start]):
             kind = {"'": "string", '"': "string", "`": "quoted name", "/*": "comment"}[mark]
-            return ViewError(f"this {kind} is never closed", f"Close it with {'*/' if mark == '/*' else mark}.", text, start, len(text))
+            way_out = f"Close it with {'*/' if mark == '/*' else mark}."
+            return ViewError(f"this {kind} is never closed", way_out, text, start, len(text))
     return ViewError("the definition cannot be read", "Write it in Spark SQL.", text, 0, len(text))
 
 

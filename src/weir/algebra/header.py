@@ -68,7 +68,8 @@ class _Reader:
         return token
 
     def accept(self, word: str) -> bool:
-        found = self._next is not None and self._next.text.upper() == word and self._next.token_type is not TokenType.STRING
+        token = self._next
+        found = token is not None and token.text.upper() == word and token.token_type is not TokenType.STRING
         self.at += found
         return found
 
@@ -80,7 +81,8 @@ class _Reader:
         token = self._take("the view has no name")
         if not _SIMPLE_NAME.fullmatch(token.text) or token.token_type is TokenType.STRING:
             self.at -= 1
-            raise self._error(f"'{token.text}' cannot name a view", "Use letters, digits and underscores, and begin with a letter.")
+            way_out = "Use letters, digits and underscores, and begin with a letter."
+            raise self._error(f"'{token.text}' cannot name a view", way_out)
         return token.text
 
     def options(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from weir.algebra.functions import AGGREGATES, GENERATORS, WINDOW_FUNCTIONS, is_
 
 FLATTEN = "Join its tables in the FROM clause and put its conditions into WHERE."
 AGGREGATE_LATER = "Keep the rows in the view and aggregate when you read it."
+NO_ORDER = " has no meaning in a view, which is a bag of rows without an order"
 ORDER_LATER = "Leave it out, and order the rows when you read the view."
 LIMIT_LATER = "Leave it out, and limit the rows when you read the view."
 NO_WINDOWS = "window functions are not maintained"
@@ -37,27 +38,36 @@ _CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "laterals": (("LATERAL",), *NO_LATERAL),
     "windows": (("WINDOW",), NO_WINDOWS, NEIGHBOURS_LATER),
     "qualify": (("QUALIFY",), NO_WINDOWS, NEIGHBOURS_LATER),
-    "order": (("ORDER BY",), "ORDER BY has no meaning in a view, which is a bag of rows without an order", ORDER_LATER),
-    "sort": (("SORT BY",), "SORT BY has no meaning in a view, which is a bag of rows without an order", ORDER_LATER),
-    "cluster": (("CLUSTER BY",), "CLUSTER BY has no meaning in a view, which is a bag of rows without an order", ORDER_LATER),
-    "distribute": (("DISTRIBUTE BY",), "DISTRIBUTE BY has no meaning in a view, which is a bag of rows without an order", ORDER_LATER),
+    "order": (("ORDER BY",), "ORDER BY" + NO_ORDER, ORDER_LATER),
+    "sort": (("SORT BY",), "SORT BY" + NO_ORDER, ORDER_LATER),
+    "cluster": (("CLUSTER BY",), "CLUSTER BY" + NO_ORDER, ORDER_LATER),
+    "distribute": (("DISTRIBUTE BY",), "DISTRIBUTE BY" + NO_ORDER, ORDER_LATER),
     "limit": (("LIMIT", "FETCH"), "LIMIT is not maintained: which rows come first is not defined", LIMIT_LATER),
     "offset": (("OFFSET",), "OFFSET is not maintained: which rows come first is not defined", LIMIT_LATER),
     "pivots": (("PIVOT", "UNPIVOT"), "PIVOT is not maintained", AGGREGATE_LATER),
-    "sample": (("TABLESAMPLE",), "TABLESAMPLE is not maintained: it gives other rows every time", "Leave it out, or write a condition."),
+    "sample": (
+        ("TABLESAMPLE",),
+        "TABLESAMPLE is not maintained: it gives other rows every time",
+        "Leave it out, or write a condition.",
+    ),
     "version": (
         ("VERSION", "TIMESTAMP", "FOR"),
         "a view reads its tables as they are now",
         "Leave it out; the view itself keeps its past versions.",
     ),
 }  # fmt: skip
+_UNKNOWN_CLAUSE: tuple[tuple[str, ...], str, str] = (
+    (),
+    "a part of this is not maintained",
+    "Keep to SELECT, FROM, JOIN and WHERE.",
+)
 _SELECT_PARTS = {"expressions", "from", "from_", "joins", "where"}
 _SET_OPERATORS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
-_JOIN_WORDS = {"LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "INNER", "NATURAL", "ASOF", "STRAIGHT_JOIN", "JOIN", ",", "LATERAL"}
+_JOIN_WORDS = "LEFT RIGHT FULL OUTER SEMI ANTI CROSS INNER NATURAL ASOF STRAIGHT_JOIN JOIN".split()  # noqa: SIM905
 _KINDS_OF_JOIN = ("", "INNER", "CROSS")
 
 
-# -- queries --------------------------------------------------------------------------------------------------------------
+# -- queries ------------------------------------------------------------------------------------------------
 
 
 def read_selects(definition: Definition, first: int) -> list[tuple[int, exp.Select]]:
@@ -69,7 +79,8 @@ def read_selects(definition: Definition, first: int) -> list[tuple[int, exp.Sele
     _refuse_operators(definition, [part for part in parts if isinstance(part, exp.SetOperation)], operators)
     selects = [part for part in parts if isinstance(part, exp.Select)]
     if len(selects) != len(heads):
-        raise definition.error("a view is made of SELECTs", "Write SELECT ... FROM source.table.", span(definition.tokens[first]))
+        way_out = "Write SELECT ... FROM source.table."
+        raise definition.error("a view is made of SELECTs", way_out, span(definition.tokens[first]))
     for head, select in zip(heads, selects, strict=True):
         _refuse_clauses(definition, select, head, _SELECT_PARTS)
     return list(zip(heads, selects, strict=True))
@@ -82,7 +93,8 @@ def _refuse_beginning(definition: Definition, first: int) -> None:
     if token.token_type is TokenType.WITH:
         raise definition.error(_CLAUSES["with_"][1], FLATTEN, span(token))
     if token.token_type not in (TokenType.SELECT, TokenType.L_PAREN):
-        raise definition.error("a view's query begins with SELECT", "Write AS SELECT ... FROM source.table.", span(token))
+        way_out = "Write AS SELECT ... FROM source.table."
+        raise definition.error("a view's query begins with SELECT", way_out, span(token))
 
 
 def _outline(definition: Definition, first: int) -> tuple[list[int], list[int]]:
@@ -114,7 +126,8 @@ def _opens_query(tokens: Sequence[Token], first: int, at: int) -> bool:
 
 
 def _subquery(definition: Definition, opening: int) -> ViewError:
-    return definition.error("subqueries are not maintained", FLATTEN, definition.between(opening, definition.closing(opening)))
+    place = definition.between(opening, definition.closing(opening))
+    return definition.error("subqueries are not maintained", FLATTEN, place)
 
 
 def _flatten(definition: Definition, node: exp.Expr, last_head: int) -> Iterator[exp.Expr]:
@@ -132,24 +145,25 @@ def _flatten(definition: Definition, node: exp.Expr, last_head: int) -> Iterator
 
 
 def _refuse_operators(definition: Definition, operators: list[exp.SetOperation], places: list[int]) -> None:
-    for operator, at in zip(operators, places, strict=True):
-        name = definition.tokens[at].text.upper()
+    for operator, number in zip(operators, places, strict=True):
+        name, place = definition.tokens[number].text.upper(), span(definition.tokens[number])
         if not isinstance(operator, exp.Union):
             way_out = "Write it as a join, or make two views and compare them when you read them."
-            raise definition.error(f"{name} is not maintained", way_out, span(definition.tokens[at]))
+            raise definition.error(f"{name} is not maintained", way_out, place)
         if operator.args.get("by_name"):
             way_out = "Leave BY NAME out and list the columns in the same order."
-            raise definition.error("UNION BY NAME is not maintained", way_out, span(definition.tokens[at]))
+            raise definition.error("UNION BY NAME is not maintained", way_out, place)
         if operator.args.get("distinct"):
             way_out = "Write UNION ALL, and use SELECT DISTINCT when you read the view."
-            raise definition.error("UNION without ALL is not maintained: it removes duplicates", way_out, span(definition.tokens[at]))
+            raise definition.error("UNION without ALL is not maintained: it removes duplicates", way_out, place)
 
 
 def _refuse_clauses(definition: Definition, node: exp.Expr, head: int, fine: set[str]) -> None:
     """Refuses every clause of the node that is not ``fine``; they are looked for from the token ``head`` on."""
     present = [name for name, value in node.args.items() if value and name not in fine]
-    for name in sorted(present, key=lambda name: list(_CLAUSES).index(name) if name in _CLAUSES else len(_CLAUSES)):
-        words, problem, way_out = _CLAUSES.get(name, ((), "a part of this is not maintained", "Keep to SELECT, FROM, JOIN and WHERE."))
+    if present:
+        known = [clause for name, clause in _CLAUSES.items() if name in present]
+        words, problem, way_out = known[0] if known else _UNKNOWN_CLAUSE
         raise definition.error(problem, way_out, _keyword(definition, head, words) or span(definition.tokens[head]))
 
 
@@ -165,7 +179,7 @@ def _keyword(definition: Definition, head: int, words: tuple[str, ...]) -> Span 
     return None
 
 
-# -- FROM -----------------------------------------------------------------------------------------------------------------
+# -- FROM ---------------------------------------------------------------------------------------------------
 
 
 def refuse_join(definition: Definition, join: exp.Join) -> None:
@@ -176,7 +190,8 @@ def refuse_join(definition: Definition, join: exp.Join) -> None:
     if method not in ("", "NATURAL") or side or kind not in _KINDS_OF_JOIN:
         name = " ".join(word for word in written if word)
         way_out = "Write an inner JOIN, and look for rows without partner when you read the views of both sides."
-        raise definition.error(f"{name} JOIN is not maintained: only inner joins are", way_out, _join_words(definition, join.this))
+        place = _join_words(definition, join.this)
+        raise definition.error(f"{name} JOIN is not maintained: only inner joins are", way_out, place)
 
 
 def _join_words(definition: Definition, table: exp.Expr) -> Span | None:
@@ -197,7 +212,8 @@ def refuse_from_item(definition: Definition, item: exp.Expr) -> None:
     if isinstance(item, exp.Lateral):
         raise definition.error(*NO_LATERAL, at=place)
     if isinstance(item, exp.Subquery):
-        raise definition.error("brackets around joins are not read", "Leave them out: inner joins mean the same without.", place)
+        way_out = "Leave them out: inner joins mean the same without."
+        raise definition.error("brackets around joins are not read", way_out, place)
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):
         raise definition.error("only tables can stand in FROM", "Write source.table.", place)
     head = definition.index_at(place[0]) if place else 0
@@ -208,7 +224,7 @@ def refuse_from_item(definition: Definition, item: exp.Expr) -> None:
         raise definition.error("columns cannot be renamed in FROM", way_out, node_span(*alias.args["columns"]))
 
 
-# -- expressions ----------------------------------------------------------------------------------------------------------
+# -- expressions --------------------------------------------------------------------------------------------
 
 
 def refuse_in_expression(definition: Definition, tree: exp.Expr) -> None:
@@ -221,7 +237,8 @@ def refuse_in_expression(definition: Definition, tree: exp.Expr) -> None:
         elif isinstance(node, exp.Any) and not isinstance(node.parent, exp.Binary):  # a LIKE ANY (...) is fine
             raise definition.error("the aggregate any(...) is not maintained", AGGREGATE_LATER, node_span(node))
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
-            raise definition.error("functions of a schema are not read", "Use a function that Spark has built in.", node_span(node))
+            way_out = "Use a function that Spark has built in."
+            raise definition.error("functions of a schema are not read", way_out, node_span(node))
         else:
             _refuse_odd(definition, node)
 
@@ -251,7 +268,8 @@ def _refuse_odd(definition: Definition, node: exp.Expr) -> None:
     if isinstance(node, exp.Star):
         raise definition.error("* cannot stand inside an expression", "Name the columns.", node_span(node))
     if isinstance(node, exp.QueryTransform | exp.Aliases):
-        raise definition.error("one expression cannot give several columns", "Write one expression for each column.", node_span(node))
+        way_out = "Write one expression for each column."
+        raise definition.error("one expression cannot give several columns", way_out, node_span(node))
     if isinstance(node, exp.DataType) and node.is_type("time"):
         raise definition.error("the type TIME is not supported", "Use a timestamp or a string.", node_span(node.parent))
 

@@ -1,10 +1,10 @@
 """Views from SQL: text to the normal form of ``weir.algebra.view``.
 
 ``CREATE MATERIALIZED VIEW name [WITH (key = 'value', ...)] AS SELECT ... [UNION ALL SELECT ...]`` over tables written
-``source.table``. A SELECT becomes a term: its tables the slots, its conditions (ON, USING, WHERE, split at AND) equalities, selections
-and the rest. Nothing cleverer is derived: a view asks its sources what its text says.
+``source.table``. A SELECT becomes a term: its tables the slots, its conditions (ON, USING, WHERE, split at AND)
+equalities, selections and the rest. Nothing cleverer is derived: a view asks its sources what its text says.
 
-The way of a definition: ``definition`` (tokens) -> ``header`` -> ``refusals`` (what is outside) -> ``binding`` (names) -> here.
+The way of a definition: ``definition`` (tokens), ``header``, ``refusals`` (what is outside), ``binding`` (names), here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sqlglot import expressions as exp
 from weir.algebra.binding import Bound, ColumnUse, Scope, TableUse, bind_table
 from weir.algebra.catalog import Catalog
 from weir.algebra.definition import Definition, Span, node_span, span
+from weir.algebra.errors import ViewError
 from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.header import parse_view_header, read_header
 from weir.algebra.refusals import read_selects, refuse_join
@@ -91,16 +92,20 @@ class _SelectReader:
         self._read_from()
         if (where := self.select.args.get("where")) is not None:
             self._add_conditions(where.this)
-        outputs = [output for number, item in enumerate(self.select.expressions) for output in self._outputs(number, item)]
+        items = enumerate(self.select.expressions)
+        outputs = [output for number, item in items for output in self._outputs(number, item)]
         names = self._own_names(outputs) if first is None else self._names_of(first, outputs)
         return self._assemble([(name, output.bound) for name, output in zip(names, outputs, strict=True)])
+
+    def _error_at_select(self, problem: str, way_out: str) -> ViewError:
+        return self.definition.error(problem, way_out, span(self.definition.tokens[self.head]))
 
     # -- FROM and WHERE -----------------------------------------------------------------------------------------------
 
     def _read_from(self) -> None:
         clause = self.select.find(exp.From)
         if clause is None:
-            raise self.definition.error("the view reads no table", "Add FROM source.table.", span(self.definition.tokens[self.head]))
+            raise self._error_at_select("the view reads no table", "Add FROM source.table.")
         self._add_table(clause.this)
         for join in self.select.args.get("joins") or []:
             refuse_join(self.definition, join)
@@ -134,7 +139,9 @@ class _SelectReader:
     def _add_conditions(self, tree: exp.Expr) -> None:
         for conjunct in _conjuncts(tree):
             bound = self.scope.bind(conjunct)
-            sides = [side.unnest() for side in (conjunct.this, conjunct.expression)] if isinstance(conjunct, exp.EQ) else []
+            sides = (
+                [side.unnest() for side in (conjunct.this, conjunct.expression)] if isinstance(conjunct, exp.EQ) else []
+            )
             columns = [self.scope.column_of(side) for side in sides if isinstance(side, exp.Column)]
             if len(columns) == 2 and columns[0].slot != columns[1].slot:
                 self.conditions.equate(*columns)
@@ -182,7 +189,7 @@ class _SelectReader:
         if len(outputs) != len(first.output):
             problem = f"this SELECT has {len(outputs)} columns, the first has {len(first.output)}"
             way_out = "Give every SELECT of a UNION ALL the same columns in the same order."
-            raise self.definition.error(problem, way_out, span(self.definition.tokens[self.head]))
+            raise self._error_at_select(problem, way_out)
         return [name for name, _ in first.output]
 
     # -- the term -----------------------------------------------------------------------------------------------------
