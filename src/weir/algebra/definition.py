@@ -1,8 +1,8 @@
 """The text of a view definition with its tokens: where things stand in it, and errors that point at them.
 
 Spark SQL is read *as it is written*: sqlglot knows several hundred functions and rewrites many of them into a general
-form that can lose something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is kept
-as Spark text, so here every call stays under the name the user gave it, and Spark alone decides what it means.
+form that can lose something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is
+kept as Spark text, so here every call stays under the name the user gave it: Spark alone decides what it means.
 """
 
 from __future__ import annotations
