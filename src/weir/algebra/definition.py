@@ -74,7 +74,15 @@ class Definition:
 
     def error(self, problem: str, way_out: str = "", at: Span | None = None) -> ViewError:
         """An error that points at a part of the text; without one, at the last token."""
-        return ViewError(problem, way_out, self.text, *(at or self._end))
+        return ViewError(problem, way_out, self.text, *(self._closed(at) if at else self._end))
+
+    def _closed(self, at: Span) -> Span:
+        """The part with the brackets that close those opened in it: the tree knows names' places, not brackets'."""
+        start, end = at
+        for number, token in enumerate(self.tokens):
+            if token.token_type is TokenType.L_PAREN and start <= token.start < end:
+                end = max(end, self.tokens[self.closing(number)].end + 1)
+        return start, end
 
     @property
     def _end(self) -> Span:

@@ -116,9 +116,16 @@ def _outline(definition: Definition, first: int) -> tuple[list[int], list[int]]:
             raise _subquery(definition, opening)
         elif kind is TokenType.SELECT:
             heads.append(at)
-        elif kind in _SET_OPERATORS and outside and definition.tokens[at - 1].token_type is not TokenType.STAR:
+        elif kind in _SET_OPERATORS and outside and _combines(definition.tokens, at):
             operators.append(at)
     return heads, operators
+
+
+def _combines(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a set operator's word is one: not a column called minus, not ``* EXCEPT (column)``."""
+    following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+    begins = (TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT)
+    return following in begins and tokens[at - 1].token_type is not TokenType.STAR
 
 
 def _opens_query(tokens: Sequence[Token], first: int, at: int) -> bool:
@@ -237,7 +244,7 @@ def refuse_in_expression(definition: Definition, tree: exp.Expr) -> None:
             raise definition.error(NO_WINDOWS, NEIGHBOURS_LATER, _call(definition, node))
         if isinstance(node, exp.Anonymous):
             _refuse_call(definition, node)
-        elif isinstance(node, exp.Any) and not isinstance(node.parent, exp.Binary):  # a LIKE ANY (...) is fine
+        elif isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike):  # a LIKE ANY (...)
             raise definition.error("the aggregate any(...) is not maintained", AGGREGATE_LATER, _any(definition, node))
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             way_out = "Use a function that Spark has built in."
