@@ -53,7 +53,7 @@ QUERIES = [
     "SELECT W FROM s.r1 WHERE 1 = 1",
     "SELECT W FROM s.r1 WHERE 1 = 2",
     "SELECT W FROM s.r1 WHERE FALSE",
-    "SELECT W FROM s.r1 WHERE NULL",
+    "SELECT W FROM s.r1 WHERE W = NULL",
     "SELECT W, Y FROM s.r1, s.r2 WHERE 1 = 2 AND r1.X = r2.X",
     "SELECT W, Y FROM s.r1, s.r2 WHERE 2 > 1 AND r1.X = r2.X AND TRUE",
     "SELECT W FROM s.r1 WHERE X IS NULL",
