@@ -14,6 +14,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
+from weir.algorithms.procedure import Memory
 from weir.messages import Answer, Ask, Commit, Message, Update, apply_actions
 from weir.simulator.integrator import relevant
 from weir.simulator.source import Reads, SimulatedSource, evaluate_at
@@ -80,7 +81,7 @@ class World:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def enabled(self) -> list[Step]:
-        """Every step that can come next; IDLE only when there is no other, and once."""
+        """Every step that can come next; IDLE only when there is no other, once, and for algorithms with a timer."""
         steps: list[Step] = []
         for name, source in self.sources.items():
             if self.channels[name]:
@@ -90,7 +91,10 @@ class World:
                 steps.append(Step(ANSWER, name))
             if self.positions[name] < len(source.script):
                 steps.append(Step(RUN, source.script[self.positions[name]].name))
-        return steps or ([] if self.idled else [Step(IDLE)])
+        return steps or ([Step(IDLE)] if self._timer_is_due() else [])
+
+    def _timer_is_due(self) -> bool:
+        return not self.idled and type(self.algorithm).on_idle is not Algorithm.on_idle
 
     def take(self, step: Step) -> None:
         """Takes one step; WeirError when it is not possible now."""
@@ -177,4 +181,5 @@ def begin(
     """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet."""
     auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.facts.auxiliary(view).items()}
     machine = algorithm(view, auxiliary, **(options or {}))
+    machine.memory = Memory()
     return World(sources, machine, evaluate_over(sources, machine.definition), fifo)

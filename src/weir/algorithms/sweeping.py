@@ -1,0 +1,131 @@
+"""The sweep: the exact effect of updates on a view, hop by hop over many sources, compensated locally.
+
+This is the procedure that SWEEP, Nested SWEEP, PVM and PVM-CC share. Its rules (each one general, none a special case):
+
+1. A transaction is a run of **sub-updates**, one per slot that its tables fill, each with its own number in the order of
+   arrival. ``number`` gives it: arrival number times the view's slots, plus the slot's place.
+2. **Compensation is one join.** A hop wants, for every row of a partial result, the table as it was when that row's sub-update
+   arrived; the source answers as of now. So every row read gets the validity "for ever", every later update that the answer
+   has seen is added negated with its own number as validity, and the join asks for ``arrival < validity``. One read serves
+   a whole batch of updates, and each still gets its own exact delta.
+3. A hop ships the distinct join keys of all partial results that wait for that table, and fetches the needed columns only.
+
+The hops follow a tree over the slots: first every partial result goes up towards the root, then all go down together. So a
+table is asked for at most twice, whatever the number of updates and of slots they start from; a single update asks every
+other table exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from weir.algebra.bag import Bag, total
+from weir.algebra.expression import Expression
+from weir.algebra.hops import Partial, begin, extend, finish, hop_order, lookup
+from weir.algebra.view import Term, View
+from weir.algorithms.procedure import Question, Steps
+from weir.messages import Update
+
+ARRIVAL, VALIDITY = "__arrival", "__validity"
+FOR_EVER = 1 << 62
+_STILL_VALID = Expression(f"`{ARRIVAL}` < `{VALIDITY}`")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, and every update that had arrived before it from the first of the batch on, by arrival number."""
+
+    bags: tuple[Bag, ...]
+    arrived: tuple[tuple[int, Update], ...]
+
+
+def width(view: View) -> int:
+    """How many numbers one arrival takes: one per slot of the view."""
+    return sum(len(term.slots) for term in view.terms)
+
+
+def number(view: View, arrival: int, term: int, slot: int) -> int:
+    """The number of a sub-update in the order of arrival."""
+    return arrival * width(view) + sum(len(t.slots) for t in view.terms[:term]) + slot
+
+
+def sweep(view: View, batch: tuple[tuple[int, Update], ...]) -> Steps:
+    """The view's change by each of these updates, as one bag of the view's columns and ARRIVAL; None when they do not concern it.
+
+    Expects a ``Reply`` to every question.
+    """
+    parts = []
+    for index in range(len(view.terms)):
+        part = yield from _sweep_term(view, index, batch)
+        parts += [] if part is None else [part]
+    return total(*parts) if parts else None
+
+
+def _sweep_term(view: View, index: int, batch: tuple[tuple[int, Update], ...]) -> Steps:
+    term = view.terms[index]
+    partials = [begin(term, slot, rows, (ARRIVAL,)) for slot, rows in _starts(view, index, batch).items()]
+    if not partials:
+        return None
+    for slot, neighbour in hops(term):
+        waiting = [p for p in partials if slot not in p.joined and neighbour in p.joined]
+        if waiting:
+            partials = [p for p in partials if p not in waiting] + (yield from _hop(view, index, slot, waiting))
+    return total(*(finish(partial, (ARRIVAL,)) for partial in partials))
+
+
+def _starts(view: View, index: int, batch: tuple[tuple[int, Update], ...]) -> dict[int, Bag]:
+    """Per slot, the batch's changes of its table, tagged with their sub-updates' numbers."""
+    starts: dict[int, Bag] = {}
+    for slot in range(len(view.terms[index].slots)):
+        changes = _changes(view, index, slot, batch, ARRIVAL)
+        if changes:
+            starts[slot] = total(*changes)
+    return starts
+
+
+def _changes(view: View, index: int, slot: int, updates: tuple[tuple[int, Update], ...], tag: str) -> list[Bag]:
+    target = view.terms[index].slots[slot]
+    return [
+        delta.keep(target.schema.names).tagged(tag, number(view, arrival, index, slot))
+        for arrival, update in updates
+        for relation, delta in update.deltas
+        if relation == target.relation
+    ]
+
+
+def _hop(view: View, index: int, slot: int, waiting: list[Partial]) -> Steps:
+    """Reads one table for all waiting partials, takes out what arrived later, and joins."""
+    term = view.terms[index]
+    reply: Reply = yield Question(term.slots[slot].relation.source, (lookup(term, slot, *waiting),))
+    seen = _changes(view, index, slot, reply.arrived, VALIDITY)
+    rows = total(reply.bags[0].tagged(VALIDITY, FOR_EVER), *(-delta for delta in seen))
+    return [extend(partial, slot, rows, (VALIDITY,), _STILL_VALID) for partial in waiting]
+
+
+@lru_cache(maxsize=256)
+def hops(term: Term) -> tuple[tuple[int, int], ...]:
+    """Every hop as (slot to join, slot it is joined from): up the tree first, then down."""
+    parent = _tree(term)
+    order = list(parent)  # from the root on
+    up = [(above, slot) for slot in reversed(order) if (above := parent[slot]) is not None]
+    down = [(slot, above) for slot in order if (above := parent[slot]) is not None]
+    return (*up, *down)
+
+
+def _tree(term: Term) -> Mapping[int, int | None]:
+    """A spanning tree of the slots from slot 0, along equalities where there are any."""
+    parent: dict[int, int | None] = {0: None}
+    for slot in hop_order(term, [0]):
+        tied = [other for e in term.equalities for at, _, other, _ in e.sides() if at == slot and other in parent]
+        parent[slot] = tied[0] if tied else next(iter(parent))
+    return parent
+
+
+def split(view: View, changes: Bag, batch: tuple[tuple[int, Update], ...]) -> Iterator[tuple[int, Bag]]:
+    """The batch's change taken apart: each update's own delta, in order of arrival."""
+    for arrival, _ in batch:
+        first = arrival * width(view)
+        own = Expression(f"`{ARRIVAL}` >= {first} AND `{ARRIVAL}` < {first + width(view)}")
+        yield arrival, changes.select(own).keep(view.columns)
