@@ -7,7 +7,7 @@ source, run a sweep across many, and run in a Spark task: only who fetches the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -96,8 +96,8 @@ def lookup(term: Term, slot: int, *partials: Partial) -> Lookup:
     plain, shared, sources = _question(term, slot, tuple(partial.joined for partial in partials))
     if not shared:
         return plain
-    keys = [partial.bag.keep(names).rename(shared) for partial, names in zip(partials, sources, strict=True)]
-    return replace(plain, key_columns=shared, keys=_every_key_once(keys))
+    keys = [_every_key(partial.bag, names).rename(shared) for partial, names in zip(partials, sources, strict=True)]
+    return replace(plain, key_columns=shared, keys=total(*keys).distinct())
 
 
 @lru_cache(maxsize=4096)
@@ -115,9 +115,12 @@ def _question(
     return Lookup(target.relation, names, selection=selection), shared, sources
 
 
-def _every_key_once(bags: list[Bag]) -> Bag:
-    """Keys of either sign, each once: a deleted row asks for its partners just as an inserted one does."""
-    return total(*(side.distinct() for keys in bags for side in (keys, -keys))).distinct()
+def _every_key(bag: Bag, names: Sequence[str]) -> Bag:
+    """Keys of rows of either sign: a deleted row asks for its partners just as an inserted one does.
+
+    Signs are dropped row by row, before the projection: an inserted and a deleted row with the same key must not cancel.
+    """
+    return bag.distinct().keep(names) + (-bag).distinct().keep(names)
 
 
 def answer(lookup: Lookup, table: Bag) -> Bag:
