@@ -33,7 +33,7 @@ States = Sequence[MemoryBag]
 
 
 def check_history(history: History) -> Verdict:
-    """The verdict on one history. For many histories of one scenario, share the lattice and call ``check``."""
+    """The verdict on one history. For many of one scenario, share the lattice and call ``check``."""
     return check(Lattice(history.sources, history.value_at), history.states, history.reads)
 
 
@@ -146,7 +146,7 @@ def _backwards(fronts: list[Front], later: int, places: tuple[Vector, ...]) -> B
 
 
 def _step_fronts(lattice: Lattice, runs: States) -> list[Front]:
-    """As ``_fronts``, by single transactions from the initial vector; no two neighbours of ``runs`` are equal."""
+    """As ``_fronts``, by single transactions from the initial vector; no two neighbours are equal."""
     fronts = [lattice.begin(runs[0])]
     for state in runs[1:]:
         if not fronts[-1]:

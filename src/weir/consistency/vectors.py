@@ -75,7 +75,7 @@ class VectorSpace:
         ]
 
     def walk(self, earlier: Vector, later: Vector) -> Iterator[Vector]:
-        """One way from a legal vector to a legal one that contains it, by single transactions; with the end."""
+        """One way from a legal vector to a legal one that contains it, by single transactions."""
         while earlier != later:
             earlier = next(vector for vector in self.after(earlier) if contains(later, vector))
             yield earlier
