@@ -39,14 +39,15 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A shape, values from few letters (so that vectors look alike), and states; half of them walk the lattice."""
+    """A shape, values from few letters (so that vectors look alike), and states of three kinds."""
     shape = draw(st.sampled_from(SHAPES))
     ends = [len(part.split(":")[1].split()) for part in shape.split("/")]
     count = len(list(product(*(range(end + 1) for end in ends))))
-    letters = draw(st.sampled_from(["AB", "ABC", "ABCDEF"]))
+    letters = draw(st.sampled_from(["AB", "ABCD", "ABCDEFGHIJKL"]))
     words = draw(st.lists(st.sampled_from(letters), min_size=count, max_size=count))
     lattice = world(shape, " ".join(words))
-    states = draw(walks(lattice) if draw(st.booleans()) else st.lists(st.sampled_from(letters + "Z"), min_size=1, max_size=4))
+    anything = st.lists(st.sampled_from(letters + "Z"), min_size=1, max_size=4)
+    states = draw(st.one_of(walks(lattice), jumps(lattice), anything))
     reads = sorted(draw(st.lists(st.integers(0, len(states) - 1), max_size=3)))
     return Case(lattice, bags(" ".join(states)), reads)
 
@@ -59,7 +60,18 @@ def walks(draw: st.DrawFn, lattice: Lattice) -> list[str]:
         vector = draw(st.sampled_from(lattice.after(vector)))
         states.append(vector)
     shown = [v for v in states[:-1] if draw(st.integers(0, 5))] + [states[-1]]
-    return [row[0] for v in shown[-5:] for row, _ in lattice.value(v).items()]
+    return [letter(lattice, v) for v in shown[-5:]]
+
+
+@st.composite
+def jumps(draw: st.DrawFn, lattice: Lattice) -> list[str]:
+    """Values at vectors in any order, and the final one at the end: histories that are at least weak."""
+    vectors = draw(st.lists(st.sampled_from(list(lattice.legal_vectors())), max_size=3))
+    return [letter(lattice, v) for v in [*vectors, lattice.final]]
+
+
+def letter(lattice: Lattice, vector: Vector) -> str:
+    return "".join(row[0] for row, _ in lattice.value(vector).items())
 
 
 # -- the definitions, by enumeration ---------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def _check_steps(lattice: Lattice, states: States) -> Witness:
     runs = [[at for at, _ in run] for _, run in groupby(enumerate(states), key=lambda item: item[1])]
     values = [states[run[0]] for run in runs]
     fronts = _step_fronts(lattice, values)
-    if lattice.final in fronts[-1] and len(fronts) == len(runs):
+    if lattice.final in fronts[-1]:
         return _placed_on_path(lattice, runs, fronts)
     if not fronts[0]:
         return NotInitial(Difference.of(states[0], lattice.value(lattice.initial)))
