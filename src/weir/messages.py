@@ -14,7 +14,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query
 
-Position = int  # in the simulator and in algorithms: how many transactions of the source; a driver's own position is opaque
+Position = int | str  # the simulator counts transactions; a real source has its own opaque text. Algorithms only copy it.
 
 
 # -- source to warehouse: what happened ---------------------------------------------------------------------------------

@@ -100,6 +100,14 @@ def _every_key_once(keys: Bag) -> Bag:
     return (keys.distinct() + (-keys).distinct()).distinct()
 
 
+def answer(lookup: Lookup, table: Bag) -> Bag:
+    """The lookup's answer from a table that is at hand (a copy, a simulated source)."""
+    rows = table if lookup.selection is None else table.select(lookup.selection)
+    if lookup.keys is not None:
+        rows = rows.matching(lookup.keys, [(name, name) for name in lookup.key_columns])
+    return rows.keep(lookup.columns)
+
+
 def extend(partial: Partial, slot: int, rows: Bag) -> Partial:
     """The partial joined with rows of one more slot (of either sign), by every condition that is now complete."""
     joined = partial.joined | {slot}

@@ -92,6 +92,20 @@ def negate(query: Query) -> Query:
     return tuple(-term for term in query)
 
 
+def incremental(definition: Query, parts: Iterable[SubUpdate], unanswered: Iterable[Query] = ()) -> Query:
+    """``V<U>`` minus ``Q<U>`` for every query that is open, slot after slot of one transaction.
+
+    The sources will answer in a state that holds the whole transaction. So a later slot's delta is also taken out of what the
+    earlier slots of the same transaction ask: they shall see that slot as it was.
+    """
+    still_open = tuple(unanswered)
+    query: Query = ()
+    for part in parts:
+        seen = [substitute(other, part) for other in (*still_open, query)]
+        query = sum((negate(extra) for extra in seen), query + substitute(definition, part))
+    return query
+
+
 def local_part(query: Query) -> Query:
     """The terms the warehouse evaluates by itself."""
     return tuple(term for term in query if term.is_local)

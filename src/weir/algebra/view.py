@@ -67,9 +67,9 @@ class Equality:
         return f"{self.left} = {self.right}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
-    """``project(select(slot x slot x ...))``."""
+    """``project(select(slot x slot x ...))``. Compared by identity: a view has its terms once, and they are hashed often."""
 
     slots: tuple[Slot, ...]
     equalities: tuple[Equality, ...] = ()
@@ -122,14 +122,14 @@ class Term:
         return reached
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """A named sum of terms with the user's options."""
 
     name: str
     terms: tuple[Term, ...]
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    text: str = field(default="", compare=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

@@ -1,0 +1,110 @@
+"""A sequential procedure: a generator that yields questions and receives answers, and that can be forked.
+
+The papers write their algorithms as sequences: ask, wait, compensate, ask the next. So do we, as generators. A simulator that
+explores every schedule must continue one procedure in several ways, which a live generator cannot do; so a procedure is a
+*value*: the function, its arguments and the answers it was sent so far. ``send`` returns the continued procedure and leaves the old
+one as it was; a procedure whose generator has moved on is replayed from its answers when it is continued once more. This
+asks one thing of the function: it depends on nothing but its arguments and what it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from weir.algebra.bag import Bag
+from weir.algebra.hops import Lookup
+from weir.algebra.query import Query, evaluate
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a procedure wants to know of one source; ``parts`` are answered in one state of it, a bag each."""
+
+    source: str
+    parts: tuple[Query | Lookup, ...]
+
+
+Steps = Generator[Question | tuple[Question, ...], Any, Any]  # yields one question, or several to be asked at once
+
+
+class Procedure:
+    """A resumable run of ``function(*arguments)``."""
+
+    __slots__ = ("_arguments", "_function", "_live", "_sent", "questions", "result")
+
+    def __init__(self, function: Callable[..., Steps], arguments: tuple[Any, ...], sent: tuple[Any, ...] = ()) -> None:
+        self._function = function
+        self._arguments = arguments
+        self._sent = sent
+        self._live: Steps | None = None
+        self.questions: tuple[Question, ...] = ()  # what it waits for; empty when it has finished
+        self.result: Any = None
+
+    @classmethod
+    def start(cls, function: Callable[..., Steps], *arguments: Any) -> Procedure:
+        """Runs it to its first question, or to its end."""
+        procedure = cls(function, arguments)
+        procedure._live = function(*arguments)
+        procedure._take(lambda live: next(live))
+        return procedure
+
+    @property
+    def finished(self) -> bool:
+        return not self.questions
+
+    def send(self, reply: Any) -> Procedure:
+        """Continues with the reply to its question (a tuple of replies when it asked several at once)."""
+        live, self._live = self._live, None
+        following = Procedure(self._function, self._arguments, (*self._sent, reply))
+        following._live = self._replayed() if live is None else live
+        following._take(lambda generator: generator.send(reply))
+        return following
+
+    def _replayed(self) -> Steps:
+        live = self._function(*self._arguments)
+        next(live)
+        for reply in self._sent:
+            live.send(reply)
+        return live
+
+    def _take(self, advance: Callable[[Steps], Question | tuple[Question, ...]]) -> None:
+        assert self._live is not None
+        try:
+            asked = advance(self._live)
+        except StopIteration as stop:
+            self._live, self.result = None, stop.value
+        else:
+            self.questions = asked if isinstance(asked, tuple) else (asked,)
+
+    def fingerprint(self) -> Hashable:
+        """Equal fingerprints behave alike from here on."""
+        return (self._arguments, self._sent)
+
+
+def pose(*parts: Query) -> Steps:
+    """Evaluates queries, none of them local: as one question when one source can answer all, else hop by hop, source by source.
+
+    Returns one bag per query. Hop by hop, every hop sees another state of its source: the caller must compensate or not care.
+    """
+    sources = {source for part in parts for term in part for source in term.sources}
+    if len(sources) == 1:
+        bags: tuple[Bag, ...] = yield Question(sources.pop(), parts)
+        return bags
+    values = []
+    for part in parts:
+        values.append((yield from _hop_by_hop(part)))
+    return tuple(values)
+
+
+def _hop_by_hop(query: Query) -> Steps:
+    steps: Iterator[Lookup] | Generator[Lookup, Bag, Bag] = evaluate(query)
+    assert isinstance(steps, Generator)
+    try:
+        asked = next(steps)
+        while True:
+            (rows,) = yield Question(asked.relation.source, (asked,))
+            asked = steps.send(rows)
+    except StopIteration as stop:
+        return stop.value

@@ -1,0 +1,29 @@
+"""The registry: name to algorithm, in the order of the papers' table."""
+
+from __future__ import annotations
+
+import difflib
+
+from weir.algebra.errors import WeirError
+from weir.algorithms.base import Algorithm
+from weir.algorithms.basic import Basic
+from weir.algorithms.copies import Copies
+from weir.algorithms.eca import Eca
+from weir.algorithms.eca_key import EcaKey
+from weir.algorithms.eca_local import EcaLocal
+from weir.algorithms.lca import Lca
+from weir.algorithms.recompute import Recompute
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    cls.facts.name: cls for cls in (Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca)
+}
+
+
+def algorithm(name: str) -> type[Algorithm]:
+    """The algorithm of that name; a wrong name is answered with the known ones."""
+    try:
+        return ALGORITHMS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, ALGORITHMS, 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise WeirError(f"unknown algorithm '{name}'{hint} Known: {', '.join(ALGORITHMS)}") from None

@@ -1,0 +1,57 @@
+"""The steps of a schedule, and how they are written.
+
+    U1            the source runs its next transaction, the one called U1, and notifies the warehouse
+    answer s      source s answers the oldest question it has received
+    deliver s     the oldest message of source s reaches the warehouse (``deliver s 3``: the third, where channels may reorder)
+    idle          nothing is under way: the warehouse's timer
+    read          a reader looks at the view
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weir.algebra.errors import WeirError
+
+RUN, ANSWER, DELIVER, IDLE, READ = "run", "answer", "deliver", "idle", "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. ``name`` is a transaction for RUN and a source for ANSWER and DELIVER; ``place`` counts from 0."""
+
+    kind: str
+    name: str = ""
+    place: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == RUN:
+            return self.name
+        return " ".join([self.kind, *([self.name] if self.name else []), *([str(self.place + 1)] if self.place else [])])
+
+
+Schedule = tuple[Step, ...]
+
+
+def parse_step(text: str, transactions: Iterable[str]) -> Step:
+    """Reads one step as written in a scenario file.
+
+    >>> parse_step("deliver s 3", []), str(parse_step("U1", ["U1"]))
+    (Step(kind='deliver', name='s', place=2), 'U1')
+    """
+    words = text.split()
+    match words:
+        case [name] if name in set(transactions):
+            return Step(RUN, name)
+        case ["idle" | "read" as kind]:
+            return Step(kind)
+        case ["answer" | "deliver" as kind, source]:
+            return Step(kind, source)
+        case ["deliver", source, place] if place.isdigit() and int(place) > 0:
+            return Step(DELIVER, source, int(place) - 1)
+    known = ", ".join(transactions) or "none"
+    raise WeirError(
+        f"'{text}' is no step of a schedule: write a transaction's name ({known}), 'answer SOURCE', 'deliver SOURCE', "
+        "'idle' or 'read'"
+    )

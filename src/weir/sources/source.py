@@ -1,0 +1,166 @@
+"""What every kind of source offers: describe, load, visit, acknowledge.
+
+The algorithms stand on one promise: when an answer arrives, exactly the updates it saw have arrived before it. A real database
+sends changes and answers separately, so every contact is one **visit**: in one database snapshot, run the lookups (or none) and note
+the position; return the transactions that became visible since the last visit, then the answers, then the position. A kind of source is
+exact if its visit is, and one oracle proves it: *every answer equals the replay of exactly the transactions delivered before it*.
+
+A position names a set of transactions (a prefix of some legal serial order), not always a log offset. It is opaque text that the warehouse
+stores with its commit and hands back after a restart.
+
+Changes come out in columns, not row by row: one Arrow table per changed table and visit, with the needed columns and two more,
+``WEIGHT`` (+1 inserted, -1 deleted; a modification is one of each) and ``TRANSACTION`` (the number of the transaction in ``Visit.transactions``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from weir.algebra.catalog import Relation, Table
+from weir.algebra.errors import WeirError
+from weir.algebra.hops import Lookup
+from weir.messages import GlobalTransaction
+
+Position = str
+WEIGHT = "__weight"
+TRANSACTION = "__transaction"
+
+
+class SourceError(WeirError):
+    """A source cannot go on as it is: names the source, what is wrong, and what to do."""
+
+
+class LoadAgain(SourceError):
+    """The change log no longer reaches back to the warehouse's position (lost slot, purged log): load the views again."""
+
+
+class SchemaChanged(SourceError):
+    """A table in use has changed its shape; nothing wrong was delivered. Names what changed and what to do."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing ``weir check`` reports: a missing right, setting, key or index, with the SQL or setting that mends it."""
+
+    severity: str  # "error" (cannot run) or "warning" (runs, at a price)
+    problem: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a source has, as its own catalogue tells it. Columns of types we cannot map are in ``unmapped``, not in the table."""
+
+    tables: tuple[Table, ...]
+    unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
+    settings: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """One delivered transaction. ``identifier`` is the source's own (a transaction id, a log position, a number)."""
+
+    identifier: str
+    part_of: GlobalTransaction | None = None
+
+
+@dataclass(frozen=True)
+class LookupAnswer:
+    """The rows of one lookup, exactly ``lookup.columns``, a row as often as it occurs; ``indexed``: whether an index served it."""
+
+    rows: pa.Table
+    indexed: bool = True
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position."""
+
+    transactions: tuple[Transaction, ...]
+    changes: Mapping[Relation, pa.Table]
+    answers: tuple[LookupAnswer, ...]
+    position: Position
+    snapshot: Any = None  # with ``hold``: a picklable token by which tasks read the same snapshot (see ``reader``)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One part of a first load, picklable, read by ``Source.read`` in any process. The parts together are the table, once."""
+
+    relation: Relation
+    columns: tuple[str, ...]
+    detail: Any = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """A first load: every watched table at one position, in parts that may be read in parallel while it is open."""
+
+    position: Position
+    partitions: tuple[Partition, ...]
+
+
+class Source(ABC):
+    """A connection to one source. Not shared between threads; picklable options make a new one elsewhere."""
+
+    name: str
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """Tables, types, keys, indexes, foreign keys, settings, and what is missing for ``watch``."""
+
+    @abstractmethod
+    def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        """The tables and columns that views need. Called before load and visit; refuses unmappable columns by name."""
+
+    @abstractmethod
+    def load(self) -> Load:
+        """Begins a first load: fixes a snapshot of all watched tables at a known position. Transactions after it come by visit."""
+
+    @abstractmethod
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part of the open load."""
+
+    @abstractmethod
+    def end_load(self) -> None:
+        """Releases the load's snapshot."""
+
+    @abstractmethod
+    def resume(self, position: Position) -> None:
+        """Deliver from here on what is not in ``position``. Raises LoadAgain when the log no longer reaches back."""
+
+    @abstractmethod
+    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+        """One visit. With ``hold`` the snapshot stays open for ``reader`` until ``release`` (kinds that cannot share give None)."""
+
+    @abstractmethod
+    def reader(self, snapshot: Any) -> SnapshotReader:
+        """A reader of a held snapshot, from any process. Kinds that cannot share a snapshot raise SourceError."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Closes a held snapshot."""
+
+    @abstractmethod
+    def acknowledge(self, position: Position) -> None:
+        """The warehouse has durably committed ``position``: the source may forget what is in it. Never called before that."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the connections. The log stays: ``resume`` goes on from the last committed position."""
+
+
+class SnapshotReader(ABC):
+    """Lookups in one shared snapshot."""
+
+    @abstractmethod
+    def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
