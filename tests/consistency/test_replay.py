@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ from weir.messages import Change, Update
 
 R1, R2, R3 = Relation("x", "r1"), Relation("y", "r2"), Relation("y", "r3")
 COLUMNS = {R1: ("W", "X"), R2: ("X", "Y"), R3: ("Y", "Z")}
-Rows = list[tuple[int, ...]]
+Rows = list[tuple[int, int]]
 
 
 def rows(relation: Relation, *tuples: tuple[int, ...]) -> MemoryBag:
@@ -114,7 +115,17 @@ def test_a_table_that_the_history_lacks_is_named() -> None:
         value_at((0, 0))
 
 
-# -- against recomputation ---------------------------------------------------------------------------------------------------
+def test_a_modification_that_keeps_its_join_key_asks_for_its_partners() -> None:
+    """(2,3) becomes (2,9) in r2: a deleted and an inserted row share the key 2, which must not cancel in the lookup."""
+    view = View("v", (replace(W_OF_R1_R2.terms[0], output=(("W", column("r1.W")), ("Y", column("r2.Y")))),))
+    running = Running(
+        view, [source("x", {R1: [(1, 2)]}), source("y", {R2: [(2, 3)]}, [change(R2, [(2, 9)], [(2, 3)])])]
+    )
+    assert letters(running((0, 0))) == [(1, 3)]
+    assert letters(running((0, 1))) == [(1, 9)]
+
+
+# -- against recomputation --------------------------------------------------------------------------------------------
 
 
 def by_nested_loops(tables: dict[Relation, Counter[tuple[int, ...]]]) -> Counter[tuple[int, ...]]:
@@ -143,7 +154,9 @@ def histories(draw: st.DrawFn) -> tuple[SourceHistory, ...]:
 def source_histories(draw: st.DrawFn, name: str, tables: list[Relation]) -> SourceHistory:
     now = {relation: draw(tuples) for relation in tables}
     initial = {relation: list(content) for relation, content in now.items()}
-    transactions = [[draw_change(draw, now, r) for r in tables if draw(st.booleans())] for _ in range(draw(st.integers(0, 4)))]
+    transactions = [
+        [draw_change(draw, now, r) for r in tables if draw(st.booleans())] for _ in range(draw(st.integers(0, 4)))
+    ]
     return source(name, initial, *([c for c in changes if c.inserted or c.deleted] for changes in transactions))
 
 

@@ -7,7 +7,7 @@ source, run a sweep across many, and run in a Spark task: only who fetches the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weir.algebra.bag import Bag
@@ -91,13 +91,16 @@ def lookup(term: Term, slot: int, partial: Partial | None = None) -> Lookup:
         return Lookup(target.relation, target.schema.names, selection=selection)
     by_column = {theirs: mine for mine, theirs in reversed(ties)}  # one key column once, however many equalities use it
     key_columns = tuple(name for name in target.schema.names if target.qualify(name) in by_column)
-    keys = partial.bag.keep([by_column[target.qualify(name)] for name in key_columns]).rename(key_columns)
-    return Lookup(target.relation, target.schema.names, key_columns, _every_key_once(keys), selection)
+    keys = _every_key_once(partial.bag, [by_column[target.qualify(name)] for name in key_columns])
+    return Lookup(target.relation, target.schema.names, key_columns, keys.rename(key_columns), selection)
 
 
-def _every_key_once(keys: Bag) -> Bag:
-    """Keys of either sign, each once: a deleted row asks for its partners just as an inserted one does."""
-    return (keys.distinct() + (-keys).distinct()).distinct()
+def _every_key_once(bag: Bag, names: Sequence[str]) -> Bag:
+    """Keys of either sign, each once: a deleted row asks for its partners just as an inserted one does.
+
+    The signs part before the projection: a deleted and an inserted row with the same key would cancel there.
+    """
+    return (bag.positive().keep(names) + (-bag).positive().keep(names)).distinct()
 
 
 def answer(lookup: Lookup, table: Bag) -> Bag:
