@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.consistency.worlds import ONE, TWO, bag, sources, values, verdict, world
+from weir.algebra.memory import MemoryBag
 from weir.consistency.checker import check, check_history, highest_level
-from weir.consistency.history import History, HistoryError
+from weir.consistency.history import History, HistoryError, Vector
 from weir.consistency.lattice import Lattice
 from weir.consistency.witness import Backwards, Difference, NoPlace, NotFinal, NotInitial, Placed, Skipped
 
@@ -200,7 +201,7 @@ def test_witness_against_complete_when_steps_lead_aside() -> None:
 
 
 def test_witness_against_complete_when_the_steps_lead_past() -> None:
-    """P is one step away at (1,0) and two at (0,2), where alone Q at (0,3) can follow: no single steps lead there."""
+    """P is one step away at (1,0) and two at (0,2), yet Q at (0,3) follows only the far one."""
     lattice = world("x: a / y: b c d", "A M P Q / P S T U")
     found = verdict(lattice, "A P Q U")
     assert found.highest == "strong"
@@ -214,7 +215,7 @@ def test_verdict_prints_every_level() -> None:
     assert len(lines) == 10
 
 
-# -- use -----------------------------------------------------------------------------------------------------------------
+# -- use ---------------------------------------------------------------------------------------------------------------
 
 
 def test_check_history_is_check_with_its_own_lattice() -> None:
@@ -241,9 +242,14 @@ def test_a_lattice_that_is_too_large_says_what_to_do() -> None:
 
 def test_values_are_evaluated_once() -> None:
     """A lattice shared between histories asks for the view at each vector once."""
-    asked: list[tuple[int, ...]] = []
+    asked: list[Vector] = []
     table = values([1, 1], "- B / A AB")
-    lattice = Lattice(sources("x: a / y: b"), lambda vector: asked.append(vector) or table(vector))
+
+    def value_at(vector: Vector) -> MemoryBag:
+        asked.append(vector)
+        return table(vector)
+
+    lattice = Lattice(sources("x: a / y: b"), value_at)
     for states in ("- A AB", "- B AB", "- B A AB"):
         verdict(lattice, states)
     assert sorted(asked) == [(0, 0), (0, 1), (1, 0), (1, 1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from weir.algebra.errors import WeirError
@@ -10,7 +12,7 @@ from weir.consistency.levels import LEVELS, NAMES, highest, implied, implies, le
 
 def test_main_chain_is_a_chain() -> None:
     """Every level of the main chain implies the one before it, and not the other way round."""
-    for weaker, stronger in zip(NAMES, NAMES[1:], strict=False):
+    for weaker, stronger in pairwise(NAMES):
         assert implies(stronger, weaker)
         assert not implies(weaker, stronger)
 
@@ -42,5 +44,7 @@ def test_highest_looks_at_the_main_chain_only() -> None:
 
 def test_unknown_level_names_the_known_ones() -> None:
     """A wrong name is answered with the right ones."""
-    with pytest.raises(WeirError, match=r"unknown consistency level 'eventual': use one of none, convergence, .*strong"):
+    with pytest.raises(
+        WeirError, match=r"unknown consistency level 'eventual': use one of none, convergence, .*strong"
+    ):
         level("eventual")

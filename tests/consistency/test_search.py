@@ -74,7 +74,7 @@ def letter(lattice: Lattice, vector: Vector) -> str:
     return "".join(row[0] for row, _ in lattice.value(vector).items())
 
 
-# -- the definitions, by enumeration ---------------------------------------------------------------------------------------
+# -- the definitions, by enumeration ---------------------------------------------------------------------------------
 
 
 def all_vectors(lattice: Lattice) -> list[Vector]:
@@ -98,7 +98,7 @@ def not_before(earlier: Vector, later: Vector) -> bool:
 
 
 def serial_orders(lattice: Lattice) -> Iterator[list[Vector]]:
-    """Every chain of legal vectors from the first to the last that leaves no legal vector out between two neighbours."""
+    """Every chain of legal vectors from first to last with no legal vector between two neighbours."""
     vectors = all_vectors(lattice)
 
     def onward(path: list[Vector]) -> Iterator[list[Vector]]:
@@ -138,7 +138,7 @@ def by_definition(lattice: Lattice, states: list[MemoryBag]) -> set[str]:
     return {name for name, holds in found.items() if holds}
 
 
-# -- what must hold ----------------------------------------------------------------------------------------------------------
+# -- what must hold --------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=400, deadline=None)
@@ -212,7 +212,7 @@ def confirm_placed(case: Case, name: str, vectors: dict[int, Vector], path: tupl
 @settings(max_examples=300, deadline=None)
 @given(cases(), st.data())
 def test_carried_vectors_prove_no_more_than_holds(case: Case, data: st.DataObject) -> None:
-    """What the carried vectors prove, the search confirms; and the search's own vectors prove what they were found for."""
+    """What carried vectors prove, the search confirms; and the search's own vectors prove strong again."""
     lattice, states = case.lattice, case.states
     searched = check(lattice, states)
     guess = [data.draw(st.sampled_from(lattice.places(s) or (lattice.initial,))) for s in states]

@@ -31,7 +31,9 @@ def test_dependence_passes_through_other_global_transactions() -> None:
     assert legal("x: a G / y: G H / z: H") == ["000", "100", "210", "221"]
 
 
-@pytest.mark.parametrize("text", ["x: a b / y: c", "x: a G c / y: b G d", "x: a G / y: G H / z: H k", "x: G H / y: G b H"])
+@pytest.mark.parametrize(
+    "text", ["x: a b / y: c", "x: a G c / y: b G d", "x: a G / y: G H / z: H k", "x: G H / y: G b H"]
+)
 def test_is_legal_agrees_with_the_enumeration(text: str) -> None:
     """The test by counts accepts exactly the vectors that single transactions reach."""
     space = VectorSpace(sources(text))
@@ -62,6 +64,17 @@ def test_positions_of_a_commit_become_a_vector() -> None:
     assert space.vector({}) == (0, 0)
     with pytest.raises(HistoryError, match=r"positions of unknown source z; known: x, y"):
         space.vector({"z": 1})
+
+
+def test_positions_may_be_a_database_s_own() -> None:
+    """A real source's positions are text in no order that we know; they count by the transactions that end there."""
+    updates = (Update("x", "0/A8", ()), Update("x", "0/1F", ()))
+    space = VectorSpace([SourceHistory("x", updates, start="0/0")])
+    assert [space.vector({"x": position}) for position in ("0/0", "0/A8", "0/1F")] == [(0,), (1,), (2,)]
+    with pytest.raises(
+        HistoryError, match="position 0/20 of source x is neither its start nor the end of a transaction"
+    ):
+        space.vector({"x": "0/20"})
 
 
 def test_opposite_orders_of_global_transactions_are_refused() -> None:

@@ -1,9 +1,9 @@
 """A mini-language for histories.
 
 Sources and their transactions: ``"x: a b / y: c"``. A name that stands at several sources is one global transaction.
-View values, one word per vector, the last source's position turning fastest: ``"A B / AB AAB"`` (the slashes are for the eye).
-A word is a bag of letters: ``AAB`` holds A twice; ``-`` is the empty bag; ``?`` stands at an illegal vector and must not be
-evaluated. States are words too: ``"A AB -"``.
+View values, one word per vector, the last source's position turning fastest: ``"A B / AB AAB"`` (slashes are for the
+eye). A word is a bag of letters: ``AAB`` holds A twice; ``-`` is the empty bag; ``?`` stands at an illegal vector and
+must not be evaluated. States are words too: ``"A AB -"``.
 """
 
 from __future__ import annotations

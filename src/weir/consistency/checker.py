@@ -135,9 +135,7 @@ def _choose(fronts: list[Front]) -> list[Vector]:
 def _backwards(fronts: list[Front], later: int, places: tuple[Vector, ...]) -> Backwards:
     """The first state after which the later one has no place left."""
     earlier = next(
-        at
-        for at in range(later)
-        if not any(contains(place, vector) for place in places for vector in fronts[at])
+        at for at in range(later) if not any(contains(place, vector) for place in places for vector in fronts[at])
     )
     return Backwards(earlier, later, tuple(sorted(fronts[earlier])), places)
 
