@@ -43,7 +43,7 @@ def check(lattice: Lattice, states: States, reads: States | None = None) -> Verd
     converged = _check_final(lattice, states)
     valid, ordered = _check_valid(lattice, states), _check_order(lattice, states)
     strong = with_convergence(converged, ordered, lattice.final)
-    unread = reads is None
+    seen = states if reads is None else reads
     witnesses: dict[str, Witness] = {
         "none": Placed({}),
         "convergence": converged,
@@ -52,8 +52,8 @@ def check(lattice: Lattice, states: States, reads: States | None = None) -> Verd
         "consistency": ordered,
         "strong": strong,
         "complete": _check_steps(lattice, states) if isinstance(strong, Placed) else strong,
-        "validity": valid if unread else _check_valid(lattice, reads or ()),
-        "order": ordered if unread else _check_order(lattice, reads or ()),
+        "validity": _check_valid(lattice, seen),
+        "order": _check_order(lattice, seen),
         "up-to-date": converged,
     }
     return Verdict(lattice, witnesses)
