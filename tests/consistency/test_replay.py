@@ -108,6 +108,17 @@ def test_checking_the_anomaly_of_the_eca_paper() -> None:
     assert check_history(History(sources, view[:3], value_at)).highest == "complete"
 
 
+def test_checking_a_split_transaction() -> None:
+    """Strobe example 4: a view that shows the delete of a transaction before its insert only converges."""
+    view = View("v", (Term((slot("r1", R1),), (), (None,), output=(("W", column("r1.W")), ("X", column("r1.X")))),))
+    sources = (source("x", {R1: [(1, 2)]}, [change(R1, [(3, 4)], [(1, 2)])]),)
+    states = [rows(R1, (1, 2)), rows(R1), rows(R1, (3, 4))]
+    split = check_history(History(sources, states, AnyVector(view, sources)))
+    assert split.highest == "convergence"
+    assert split.explain("weak") == "state 1 is the view nowhere; nearest is x@0: missing (1, 2)"
+    assert check_history(History(sources, states[::2], AnyVector(view, sources))).highest == "complete"
+
+
 def test_a_table_that_the_history_lacks_is_named() -> None:
     """The error says which table and where to put it."""
     value_at = AnyVector(W_OF_R1_R2, [source("x", {R1: [(1, 2)]}), source("y", {R3: []})])
