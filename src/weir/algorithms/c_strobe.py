@@ -9,7 +9,8 @@ an answer is in, updates behind U_i have arrived, and the answer must be brought
 - a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete between U_i and it
   is of the same tuple (then it was there before, too).
 Results gather in Delta as a set of full join tuples (all needed columns of all tables: two versions of one key may be there
-for a while), which reach the view after projection.
+for a while), which reach the view after projection. Columns that the view does not need are cut off first, so that two versions
+of a row that differ only there are the same tuple.
 
 Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table for all its
 deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is empty): fewer commits, strong
@@ -32,7 +33,7 @@ from weir.algebra.expression import column
 from weir.algebra.query import Query, SubUpdate, evaluate_locally, sub_updates, substitute, whole
 from weir.algebra.view import Term, View
 from weir.algorithms.base import KEYS, SINGLE_UPDATE, Algorithm, Facts
-from weir.algorithms.keys import key_deletes, single_changes
+from weir.algorithms.keys import key_deletes, narrowed, single_changes
 from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
 from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
 
@@ -59,7 +60,7 @@ class CStrobe(Algorithm):
         self.shown: dict[str, Position] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        changes = self._changes(update)
+        changes = self._changes(narrowed(self.view, update))
         for place, change in enumerate(changes):
             self.steps += 1
             self.queue[self.steps] = change
