@@ -46,9 +46,10 @@ from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
 from weir.consistency.history import SourceHistory
 from weir.consistency.lattice import Lattice
+from weir.consistency.levels import level
 from weir.consistency.replay import AnyVector
 from weir.messages import Change, GlobalTransaction, Update
-from weir.simulator.literals import parse_changes, parse_rows
+from weir.simulator.literals import parse_changes, parse_rows, write_row, write_rows
 from weir.simulator.source import SimulatedSource, Tables, empty_tables
 from weir.simulator.step import Schedule, parse_step
 from weir.simulator.world import World, begin
@@ -140,10 +141,10 @@ def parse(data: Mapping[str, Any]) -> Scenario:
     channels = data.get("channels", "fifo")
     if channels not in ("fifo", "reorder"):
         raise WeirError(f"channels = '{channels}' is unknown; use 'fifo' or 'reorder'")
+    expect = {name: level(expected).name for name, expected in data.get("expect", {}).items()}
     return Scenario(
-        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, data.get("expect", {}),
-        data.get("note", ""),
-    )  # fmt: skip
+        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, expect, data.get("note", "")
+    )
 
 
 def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
@@ -219,7 +220,7 @@ def _expectation(entry: Mapping[str, Any], scenario: Scenario) -> Expectation:
     schema = scenario.lattice.final_value.schema
     end = parse_rows(entry["end"], schema) if "end" in entry else None
     states = tuple(parse_rows(text, schema) for text in entry["states"]) if "states" in entry else None
-    return Expectation(end, states, entry.get("level"))
+    return Expectation(end, states, level(entry["level"]).name if "level" in entry else None)
 
 
 def write(scenario: Scenario) -> str:
@@ -239,7 +240,8 @@ def write(scenario: Scenario) -> str:
                 for k in table.foreign_keys
             )
             lines.append(f"foreign_keys = [{', '.join(keys)}]")
-        lines.append(f"rows = {_quote(_rows(scenario.rows[relation]))}")
+        lines += [f"indexes = [{', '.join(map(_list, table.indexes))}]"] if table.indexes else []
+        lines.append(f"rows = {_quote(write_rows(scenario.rows[relation]))}")
     for update in scenario.updates:
         lines += ["", "[[transactions]]", f"name = {_quote(update.name)}", f"source = {_quote(update.source)}"]
         lines += [f"global = {_quote(update.part_of.identifier)}"] if update.part_of else []
@@ -248,7 +250,9 @@ def write(scenario: Scenario) -> str:
         lines += ["", "[[schedules]]", f"name = {_quote(listed.name)}", f"steps = {_list([str(s) for s in listed.steps])}"]
         for name, expected in listed.expect.items():
             lines.append(f"[schedules.expect.{name}]")
-            lines += [f"end = {_quote(_rows(expected.end))}"] if expected.end is not None else []
+            lines += [f"end = {_quote(write_rows(expected.end))}"] if expected.end is not None else []
+            if expected.states is not None:
+                lines.append(f"states = {_list([write_rows(state) for state in expected.states])}")
             lines += [f"level = {_quote(expected.level)}"] if expected.level else []
     if scenario.expect:
         lines += ["", "[expect]", *(f"{name} = {_quote(level)}" for name, level in scenario.expect.items())]
@@ -260,12 +264,8 @@ def _written(change: Change) -> str:
     for sign, bag in (("-", change.deleted), ("+", change.inserted)):
         if bag is not None:
             rows = sorted(bag.items(), key=str)
-            parts += [f"{sign}{change.relation.table}{MemoryBag(bag.schema, {row: 1})}" for row, n in rows for _ in range(n)]
+            parts += [f"{sign}{change.relation.table}{write_row(row)}" for row, n in rows for _ in range(n)]
     return " ".join(parts)
-
-
-def _rows(bag: MemoryBag) -> str:
-    return str(bag).replace("), ", ") ")
 
 
 def _quote(text: str) -> str:
