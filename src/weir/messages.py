@@ -140,7 +140,12 @@ class Replace:
     rows: Bag
 
 
-Action = Add | AddMissing | DeleteKeys | Replace
+@dataclass(frozen=True)
+class DropNegative:
+    """Forget tuples of negative weight (what a warehouse without negative counters does to PVM; for showing that it fails)."""
+
+
+Action = Add | AddMissing | DeleteKeys | Replace | DropNegative
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,8 @@ def apply_actions(view: Bag, actions: tuple[Action, ...]) -> Bag:
                 view = view.without(keys, on)
             case Replace(rows):
                 view = rows
+            case DropNegative():
+                view = view.positive()
     return view
 
 

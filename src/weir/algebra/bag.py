@@ -52,6 +52,9 @@ class Bag(Protocol):
     def rename(self, names: Sequence[str]) -> Self:
         """The same tuples under other column names, position by position."""
 
+    def tagged(self, name: str, value: int) -> Self:
+        """The same tuples with one more column, a bigint that is ``value`` in all of them (an arrival number, say)."""
+
     def join(self, other: Self, on: Pairs = (), where: Expression | None = None) -> Self:
         """All pairs that agree ``on`` the column pairs and satisfy ``where``; weights multiplied.
 

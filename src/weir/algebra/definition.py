@@ -1,8 +1,8 @@
 """The text of a view definition with its tokens: where things stand in it, and errors that point at them.
 
 Spark SQL is read *as it is written*: sqlglot knows several hundred functions and rewrites many of them into a general
-form that can lose something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is kept
-as Spark text, so here every call stays under the name the user gave it, and Spark alone decides what it means.
+form that can lose something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is
+kept as Spark text, so here every call stays under the name the user gave it: Spark alone decides what it means.
 """
 
 from __future__ import annotations
@@ -74,7 +74,15 @@ class Definition:
 
     def error(self, problem: str, way_out: str = "", at: Span | None = None) -> ViewError:
         """An error that points at a part of the text; without one, at the last token."""
-        return ViewError(problem, way_out, self.text, *(at or self._end))
+        return ViewError(problem, way_out, self.text, *(self._closed(at) if at else self._end))
+
+    def _closed(self, at: Span) -> Span:
+        """The part with the brackets that close those opened in it: the tree knows names' places, not brackets'."""
+        start, end = at
+        for number, token in enumerate(self.tokens):
+            if token.token_type is TokenType.L_PAREN and start <= token.start < end:
+                end = max(end, self.tokens[self.closing(number)].end + 1)
+        return start, end
 
     @property
     def _end(self) -> Span:

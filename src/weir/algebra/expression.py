@@ -40,15 +40,16 @@ class Expression:
         return column_name(tree) if isinstance(tree, exp.Column) else None
 
     def rename(self, names: Mapping[str, str]) -> Expression:
-        """The same expression over other column names."""
-        tree = parse(self.sql).copy()
-        for node in list(tree.find_all(exp.Column)):
-            new = column_node(names.get(column_name(node), column_name(node)))
-            if node is tree:
-                tree = new
-            else:
-                node.replace(new)
-        return Expression(tree.sql(dialect="spark"))
+        """The same expression over other column names; everything else stays as it is written.
+
+        >>> Expression("nvl(`t.a`, 't.a')").rename({"t.a": "a"}).sql
+        "nvl(`a`, 't.a')"
+        """
+        text = self.sql
+        for token in reversed(sqlglot.tokenize(text, read="spark")):
+            if token.token_type is sqlglot.TokenType.IDENTIFIER and token.text in names:
+                text = text[: token.start] + column(names[token.text]).sql + text[token.end + 1 :]
+        return Expression(text)
 
     def compile(self, schema: Schema) -> tuple[Type, Callable[[Row], Value]]:
         """Its type over ``schema`` and a function from row to value; UnsupportedExpression when only Spark can."""

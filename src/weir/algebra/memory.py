@@ -9,7 +9,7 @@ from typing import Any
 from weir.algebra.bag import Pairs
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
-from weir.algebra.types import Column, Row, Schema, normalise_row, sort_key
+from weir.algebra.types import BIGINT, Column, Row, Schema, normalise_row, sort_key
 
 Weights = dict[Row, int]
 
@@ -93,6 +93,10 @@ class MemoryBag:
     def rename(self, names: Sequence[str]) -> MemoryBag:
         columns = zip(names, self.schema.types, strict=True)
         return MemoryBag(Schema(Column(name, type_) for name, type_ in columns), self._weights)
+
+    def tagged(self, name: str, value: int) -> MemoryBag:
+        schema = Schema((*self.schema, Column(name, BIGINT)))
+        return MemoryBag(schema, {(*row, value): weight for row, weight in self._weights.items()})
 
     def join(self, other: MemoryBag, on: Pairs = (), where: Expression | None = None) -> MemoryBag:
         schema = Schema((*self.schema, *other.schema))

@@ -124,7 +124,7 @@ def evaluate_term(bound: BoundTerm) -> Generator[Lookup, Bag, Bag]:
     for slot in order:
         rows = bound.bindings[slot]
         if rows is None:
-            rows = yield lookup(bound.term, slot, partial)
+            rows = yield lookup(bound.term, slot, *([partial] if partial else []))
         partial = extend(partial, slot, rows) if partial else begin(bound.term, slot, rows)
     assert partial is not None
     return finish(partial).scale(bound.sign)

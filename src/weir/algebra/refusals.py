@@ -64,6 +64,7 @@ _UNKNOWN_CLAUSE: tuple[tuple[str, ...], str, str] = (
 _SELECT_PARTS = {"expressions", "from", "from_", "joins", "where"}
 _SET_OPERATORS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 _JOIN_WORDS = "LEFT RIGHT FULL OUTER SEMI ANTI CROSS INNER NATURAL ASOF STRAIGHT_JOIN JOIN".split()  # noqa: SIM905
+_PARAMETERS = (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.SESSION_PARAMETER)
 _KINDS_OF_JOIN = ("", "INNER", "CROSS")
 
 
@@ -95,6 +96,8 @@ def _refuse_beginning(definition: Definition, first: int) -> None:
     if token.token_type not in (TokenType.SELECT, TokenType.L_PAREN):
         way_out = "Write AS SELECT ... FROM source.table."
         raise definition.error("a view's query begins with SELECT", way_out, span(token))
+    if (pipe := _first(definition, TokenType.PIPE_GT)) is not None:
+        raise definition.error("pipes are not read", "Write SELECT ... FROM ... WHERE ...", pipe)
 
 
 def _outline(definition: Definition, first: int) -> tuple[list[int], list[int]]:
@@ -113,9 +116,16 @@ def _outline(definition: Definition, first: int) -> tuple[list[int], list[int]]:
             raise _subquery(definition, opening)
         elif kind is TokenType.SELECT:
             heads.append(at)
-        elif kind in _SET_OPERATORS and outside and definition.tokens[at - 1].token_type is not TokenType.STAR:
+        elif kind in _SET_OPERATORS and outside and _combines(definition.tokens, at):
             operators.append(at)
     return heads, operators
+
+
+def _combines(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a set operator's word is one: not a column called minus, not ``* EXCEPT (column)``."""
+    following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+    begins = (TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT)
+    return following in begins and tokens[at - 1].token_type is not TokenType.STAR
 
 
 def _opens_query(tokens: Sequence[Token], first: int, at: int) -> bool:
@@ -234,8 +244,8 @@ def refuse_in_expression(definition: Definition, tree: exp.Expr) -> None:
             raise definition.error(NO_WINDOWS, NEIGHBOURS_LATER, _call(definition, node))
         if isinstance(node, exp.Anonymous):
             _refuse_call(definition, node)
-        elif isinstance(node, exp.Any) and not isinstance(node.parent, exp.Binary):  # a LIKE ANY (...) is fine
-            raise definition.error("the aggregate any(...) is not maintained", AGGREGATE_LATER, node_span(node))
+        elif isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike):  # a LIKE ANY (...)
+            raise definition.error("the aggregate any(...) is not maintained", AGGREGATE_LATER, _any(definition, node))
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             way_out = "Use a function that Spark has built in."
             raise definition.error("functions of a schema are not read", way_out, node_span(node))
@@ -264,19 +274,28 @@ def unstable(definition: Definition, name: str, at: Span | None) -> ViewError:
 
 def _refuse_odd(definition: Definition, node: exp.Expr) -> None:
     if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
-        raise definition.error("a view has no parameters", "Write the value itself.", _parameter(definition))
+        raise definition.error("a view has no parameters", "Write the value itself.", _first(definition, *_PARAMETERS))
     if isinstance(node, exp.Star):
         raise definition.error("* cannot stand inside an expression", "Name the columns.", node_span(node))
     if isinstance(node, exp.QueryTransform | exp.Aliases):
         way_out = "Write one expression for each column."
         raise definition.error("one expression cannot give several columns", way_out, node_span(node))
     if isinstance(node, exp.DataType) and node.is_type("time"):
-        raise definition.error("the type TIME is not supported", "Use a timestamp or a string.", node_span(node.parent))
+        at = _first(definition, TokenType.TIME)
+        raise definition.error("the type TIME is not supported", "Use a timestamp or a string.", at)
 
 
-def _parameter(definition: Definition) -> Span | None:
-    marks = (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.SESSION_PARAMETER)
-    return next((span(token) for token in definition.tokens if token.token_type in marks), None)
+def _first(definition: Definition, *kinds: TokenType) -> Span | None:
+    return next((span(token) for token in definition.tokens if token.token_type in kinds), None)
+
+
+def _any(definition: Definition, node: exp.Any) -> Span | None:
+    """From ANY to its closing bracket; the tree knows where its argument is."""
+    place = node_span(node)
+    if place is None:
+        return None
+    before = [at for at, token in enumerate(definition.tokens) if token.start < place[0]]
+    return definition.call(max(at for at in before if definition.tokens[at].token_type is TokenType.ANY))
 
 
 def _call(definition: Definition, node: exp.Expr) -> Span | None:

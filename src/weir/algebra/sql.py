@@ -175,6 +175,8 @@ class _SelectReader:
         return places[number] if fits else node_span(self.select.expressions[number])
 
     def _own_names(self, outputs: list[_Output]) -> list[str]:
+        if not outputs:
+            raise self._error_at_select("the view has no columns", "Name the columns you want after SELECT.")
         names: list[str] = []
         for output in outputs:
             if output.name is None:

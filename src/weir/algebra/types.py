@@ -15,10 +15,11 @@ several for what SQL calls the same value, so that bags can be compared with ``=
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
+from functools import cached_property
 from typing import Any
 
 from weir.algebra.errors import TypeMismatch
@@ -118,8 +119,6 @@ class Schema(tuple[Column, ...]):
     (('a', 'b'), 1, 'a int, b string')
     """
 
-    __slots__ = ()
-
     @classmethod
     def of(cls, **columns: Type) -> Schema:
         return cls(Column(name, type_) for name, type_ in columns.items())
@@ -136,19 +135,30 @@ class Schema(tuple[Column, ...]):
                 start = at + 1
         return cls(columns)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self)
 
-    @property
+    @cached_property
     def types(self) -> tuple[Type, ...]:
         return tuple(column.type for column in self)
 
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {name: at for at, name in reversed(list(enumerate(self.names)))}
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def position(self, name: str) -> int:
-        for at, column in enumerate(self):
-            if column.name == name:
-                return at
-        raise TypeMismatch(f"no column '{name}' among {', '.join(self.names)}")
+        try:
+            return self._positions[name]
+        except KeyError:
+            raise TypeMismatch(f"no column '{name}' among {', '.join(self.names)}") from None
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(self.position(name) for name in names)

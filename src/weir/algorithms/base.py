@@ -20,7 +20,7 @@ from weir.algebra.bag import Bag
 from weir.algebra.errors import WeirError
 from weir.algebra.query import Query, whole
 from weir.algebra.view import View
-from weir.algorithms.procedure import Procedure, Steps
+from weir.algorithms.procedure import Memory, Procedure, Steps
 from weir.messages import Action, Answer, Ask, Commit, Effect, Message, Position, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
@@ -69,6 +69,7 @@ class Algorithm(ABC):
         self.running: dict[Hashable, Procedure] = {}
         self.waiting: dict[int, tuple[Hashable, int]] = {}  # open question -> (procedure, place in its questions)
         self.replies: dict[tuple[Hashable, int], Any] = {}  # answers kept until the rest of that round is in
+        self.memory: Memory | None = None  # a simulator may share one between all forks
         if options:
             raise WeirError(f"{self.facts.name} has no option '{next(iter(options))}'")
 
@@ -99,7 +100,7 @@ class Algorithm(ABC):
 
     def fingerprint(self) -> Hashable:
         """Equal fingerprints behave alike from here on."""
-        return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in ("view", "definition"))
+        return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in ("view", "definition", "memory"))
 
     # -- what an algorithm writes -------------------------------------------------------------------------------------
 
@@ -121,7 +122,7 @@ class Algorithm(ABC):
 
     def start(self, key: Hashable, function: Callable[..., Steps], *arguments: Any) -> Iterator[Effect]:
         """Starts a procedure: asks its first questions, or finishes it at once."""
-        yield from self._go_on(key, Procedure.start(function, *arguments))
+        yield from self._go_on(key, Procedure.start(function, *arguments, memory=self.memory))
 
     def commit(self, *actions: Action, positions: Mapping[str, Position] | None = None) -> Commit:
         """A commit up to everything received, or to the given positions."""

@@ -29,26 +29,34 @@ class Question:
 Steps = Generator[Question | tuple[Question, ...], Any, Any]  # yields one question, or several to be asked at once
 
 
+class Memory:
+    """What procedures did before, by what they were started with and sent. A simulator that runs the same steps over and
+    over shares one; a running system has none."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[Hashable, Procedure] = {}
+
+
 class Procedure:
     """A resumable run of ``function(*arguments)``."""
 
-    __slots__ = ("_arguments", "_function", "_live", "_sent", "questions", "result")
+    __slots__ = ("_arguments", "_function", "_live", "_memory", "_sent", "questions", "result")
 
-    def __init__(self, function: Callable[..., Steps], arguments: tuple[Any, ...], sent: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, function: Callable[..., Steps], arguments: tuple[Any, ...], sent: tuple[Any, ...], memory: Memory | None
+    ) -> None:
         self._function = function
         self._arguments = arguments
         self._sent = sent
+        self._memory = memory
         self._live: Steps | None = None
         self.questions: tuple[Question, ...] = ()  # what it waits for; empty when it has finished
         self.result: Any = None
 
     @classmethod
-    def start(cls, function: Callable[..., Steps], *arguments: Any) -> Procedure:
+    def start(cls, function: Callable[..., Steps], *arguments: Any, memory: Memory | None = None) -> Procedure:
         """Runs it to its first question, or to its end."""
-        procedure = cls(function, arguments)
-        procedure._live = function(*arguments)
-        procedure._take(lambda live: next(live))
-        return procedure
+        return cls(function, arguments, (), memory)._advanced(lambda: function(*arguments))
 
     @property
     def finished(self) -> bool:
@@ -56,31 +64,44 @@ class Procedure:
 
     def send(self, reply: Any) -> Procedure:
         """Continues with the reply to its question (a tuple of replies when it asked several at once)."""
+        following = Procedure(self._function, self._arguments, (*self._sent, reply), self._memory)
+        return following._advanced(self._take_live)
+
+    def _take_live(self) -> Steps:
         live, self._live = self._live, None
-        following = Procedure(self._function, self._arguments, (*self._sent, reply))
-        following._live = self._replayed() if live is None else live
-        following._take(lambda generator: generator.send(reply))
-        return following
+        return self._replayed() if live is None else live
 
     def _replayed(self) -> Steps:
         live = self._function(*self._arguments)
-        next(live)
+        if self._sent or self.questions:
+            next(live)
         for reply in self._sent:
             live.send(reply)
         return live
 
-    def _take(self, advance: Callable[[Steps], Question | tuple[Question, ...]]) -> None:
-        assert self._live is not None
+    def _advanced(self, generator: Callable[[], Steps]) -> Procedure:
+        """This procedure after its last reply, taken from memory where that has happened before."""
+        if self._memory is None:
+            self._run(generator())
+            return self
+        known = self._memory.outcomes.get(self.fingerprint())
+        if known is None:
+            self._run(generator())
+            known = self._memory.outcomes[self.fingerprint()] = self
+        return known
+
+    def _run(self, live: Steps) -> None:
         try:
-            asked = advance(self._live)
+            asked = live.send(self._sent[-1]) if self._sent else next(live)
         except StopIteration as stop:
-            self._live, self.result = None, stop.value
+            self.result = stop.value
         else:
+            self._live = live
             self.questions = asked if isinstance(asked, tuple) else (asked,)
 
     def fingerprint(self) -> Hashable:
         """Equal fingerprints behave alike from here on."""
-        return (self._arguments, self._sent)
+        return (self._function, self._arguments, self._sent)
 
 
 def pose(*parts: Query) -> Steps:

@@ -12,10 +12,14 @@ from weir.algorithms.eca import Eca
 from weir.algorithms.eca_key import EcaKey
 from weir.algorithms.eca_local import EcaLocal
 from weir.algorithms.lca import Lca
+from weir.algorithms.nested_sweep import NestedSweep
+from weir.algorithms.pvm import Pvm
+from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
+from weir.algorithms.sweep import Sweep
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
-    cls.facts.name: cls for cls in (Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca)
+    cls.facts.name: cls for cls in (Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca, Sweep, NestedSweep, Pvm, PvmCc)
 }
 
 

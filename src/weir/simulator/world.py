@@ -14,6 +14,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
+from weir.algorithms.procedure import Memory
 from weir.messages import Answer, Ask, Commit, Message, Update, apply_actions
 from weir.simulator.integrator import relevant
 from weir.simulator.source import Reads, SimulatedSource, evaluate_at
@@ -186,4 +187,5 @@ def begin(
     """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet."""
     auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.facts.auxiliary(view).items()}
     machine = algorithm(view, auxiliary, **(options or {}))
+    machine.memory = Memory()
     return World(sources, machine, evaluate_over(sources, machine.definition), fifo)
