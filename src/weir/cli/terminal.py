@@ -38,7 +38,7 @@ def outcome_of(run: Run) -> dict[str, Any]:
     return {
         "algorithm": run.algorithm.facts.name,
         "schedule": [str(step) for step in run.schedule],
-        "states": [{"rows": str(state), "places": list(run.places(state))} for state in run.states],
+        "states": [{"rows": str(state), "places": list(run.places(at))} for at, state in enumerate(run.states)],
         "level": run.level,
         "final": str(run.final),
         "expected": str(run.expected),

@@ -98,20 +98,16 @@ class Canvas:
     # -- texts --------------------------------------------------------------------------------------------------------
 
     def text(self, x: float, y: float, text: str, style: str = "plain", anchor: str = "start") -> None:
-        """One line of text whose middle is at height ``y``."""
-        self.boxes.append(text_box(x, y, text, style, anchor))
-        baseline = y + SIZES.get(style, SIZE) * 0.35
-        self.texts.append(
-            f'<text class="{style}" x="{x:.1f}" y="{baseline:.1f}" text-anchor="{anchor}" '
-            f'font-size="{SIZES.get(style, SIZE):g}">{escape(text)}</text>'
-        )
-
-    def label(self, x: float, y: float, text: str, style: str) -> None:
-        """A word in the middle of a line, which is interrupted for it."""
-        box = text_box(x, y, text, style, "middle")
-        size = f'width="{box.right - box.left + 4:.1f}" height="{box.bottom - box.top:.1f}"'
-        self.texts.append(f'<rect class="ground" x="{box.left - 2:.1f}" y="{box.top:.1f}" {size}/>')
-        self.text(x, y, text, style, "middle")
+        """One line of text whose middle is at height ``y``; lines that pass behind it are interrupted."""
+        box = text_box(x, y, text, style, anchor)
+        self.boxes.append(box)
+        size = f'width="{box.right - box.left:.1f}" height="{box.bottom - box.top:.1f}"'
+        font = SIZES.get(style, SIZE)
+        self.texts += [
+            f'<rect class="ground" x="{box.left:.1f}" y="{box.top:.1f}" {size}/>',
+            f'<text class="{style}" x="{x:.1f}" y="{y + font * 0.35:.1f}" text-anchor="{anchor}" font-size="{font:g}">'
+            f"{escape(text)}</text>",
+        ]
 
     def is_free(self, box: Box) -> bool:
         """Whether no text is there yet."""
@@ -142,16 +138,16 @@ def _beyond(x: float, y: float, angle: float, length: float) -> tuple[float, flo
 
 def _style() -> str:
     shared = (
-        "text{font-family:ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace;"
-        "paint-order:stroke;stroke-width:4px;stroke-linejoin:round}.title,.wrong{font-weight:bold}path{fill:none}"
+        "text{font-family:ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace}"
+        ".title,.wrong{font-weight:bold}path{fill:none}"
     )
     dark = "".join(_rules(1))
     return f"{shared}{''.join(_rules(0))}@media(prefers-color-scheme:dark){{{dark}}}"
 
 
 def _rules(shade: int) -> list[str]:
-    """Every class as a fill and, with ``-line``, as a stroke; a text has the ground's colour around it."""
+    """Every class as a fill and, with ``-line``, as a stroke."""
     ground = COLOURS["ground"][shade]
     rules = [f".{name}{{fill:{colours[shade]}}}.{name}-line{{stroke:{colours[shade]}}}" for name, colours in COLOURS.items()]
-    rules.append(f".title{{fill:{COLOURS['plain'][shade]}}}text{{stroke:{ground}}}.hollow,.paper{{fill:{ground}}}")
+    rules.append(f".title{{fill:{COLOURS['plain'][shade]}}}.hollow,.paper{{fill:{ground}}}")
     return rules

@@ -49,14 +49,20 @@ def contents(event: Event) -> list[str]:
     return [text for text in texts if len(text) <= _ROWS]
 
 
-def standing(run: Run, state: MemoryBag) -> Remark:
-    """Where a view state stands: the source states it is the view of, or nowhere."""
-    first, *others = run.places(state) or ("",)
+def standing(run: Run, event: Event) -> Remark:
+    """Where the view state of an event stands: the source states it is the view of, or nowhere."""
+    assert event.state is not None
+    first, *others = run.places(event.state) or ("",)
     if not first:
         return Remark(NOWHERE, WRONG)
     while others and len(" or ".join([first, others[0]])) <= _PLACES:
         first = f"{first} or {others.pop(0)}"
     return Remark(f"{first} or {len(others)} more" if others else first, RIGHT)
+
+
+def beginning(run: Run) -> Event:
+    """The view before anything happened, as if it had been committed."""
+    return Event(COMMITTED, view=run.states[0], state=0)
 
 
 def title(run: Run) -> str:

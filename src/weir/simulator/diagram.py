@@ -24,6 +24,7 @@ from weir.simulator.captions import (
     RIGHT,
     WRONG,
     Remark,
+    beginning,
     caption,
     contents,
     shorten,
@@ -138,15 +139,15 @@ def _put(line: Text, column: int, sign: str, style: str) -> Text:
 
 
 def _first_state(run: Run, lanes: _Lanes) -> Iterator[Text]:
-    remark = standing(run, run.states[0])
+    begin = beginning(run)
+    remark = standing(run, begin)
     line = lanes.mark(lanes.view, MARKS[remark.tone], STYLES[remark.tone])
-    begin = Event(COMMITTED, view=run.states[0], state=0)
     yield from _beside(lanes, line, [Remark(caption(begin)), _marked(remark)])
 
 
 def _event(run: Run, event: Event, lanes: _Lanes) -> Iterator[Text]:
-    if event.view is not None:
-        remark = standing(run, event.view)
+    if event.state is not None:
+        remark = standing(run, event)
         yield from _beside(lanes, _view_line(event, lanes, remark), [Remark(caption(event)), _marked(remark)])
         return
     remarks = [Remark(caption(event)), *(Remark(text, DIM) for text in contents(event))]

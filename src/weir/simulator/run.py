@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from weir.algebra.memory import MemoryBag
 from weir.algorithms.base import Algorithm
 from weir.consistency.checker import check
+from weir.consistency.history import Vector
 from weir.consistency.levels import NAMES
 from weir.consistency.verdict import Verdict
+from weir.consistency.witness import Placed
 from weir.simulator.counters import Counters
 from weir.simulator.explore import run_listed
 from weir.simulator.scenario import Expectation, Scenario
@@ -18,6 +20,7 @@ from weir.simulator.trace import Event, Trace
 from weir.simulator.world import World
 
 Driver = Callable[[World], Schedule]  # takes a world to its end and tells the steps
+_PLACING = ("complete", "strong", "consistency", "weak", "weak-eca")  # whose witnesses place every state, best first
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,18 @@ class Run:
         """The true view: over the sources as they are in the end."""
         return self.scenario.lattice.final_value
 
-    def places(self, state: MemoryBag) -> tuple[str, ...]:
-        """The vectors at which the view looks like this, in words; none for a state that never was."""
+    def places(self, number: int) -> tuple[str, ...]:
+        """The vectors at which the view looks like state ``number``, in words; none for a state that never was.
+
+        First comes the one that the verdict places it at, where there is a verdict that places all states.
+        """
         lattice = self.scenario.lattice
-        return tuple(lattice.describe(vector) for vector in lattice.places(state))
+        vectors = dict.fromkeys([*self._chosen(number), *lattice.places(self.states[number])])
+        return tuple(lattice.describe(vector) for vector in vectors)
+
+    def _chosen(self, number: int) -> list[Vector]:
+        placing = (self.verdict.witness(name) for name in _PLACING)
+        return [witness.vectors[number] for witness in placing if isinstance(witness, Placed)][:1]
 
     def shortfall(self) -> tuple[str, str] | None:
         """The next level above the one held, and why it fails; None when there is none above."""

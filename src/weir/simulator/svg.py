@@ -1,6 +1,6 @@
 """A run as a sequence diagram in SVG: a lane per source, the warehouse, the view; time runs down.
 
-A message is a slanted arrow from the event at which it left to the event at which it arrived, so overtaking can be seen.
+A message is a slanted arrow from the event at which it left to the event at which it arrived: what overtakes crosses.
 Every event has a row of its own as high as its text, which stands left of a source's lane and right of the
 warehouse's and the view's. So texts cannot meet; the short names on the arrows go where there is room.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from weir.algebra.errors import WeirError
 from weir.simulator.canvas import LINE, Box, Canvas, characters, text_box, text_width
-from weir.simulator.captions import PLAIN, Remark, caption, contents, standing, summary, title
+from weir.simulator.captions import PLAIN, Remark, beginning, caption, contents, standing, summary, title
 from weir.simulator.run import Run
 from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, Event
 
@@ -61,8 +61,7 @@ class _Drawing:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.canvas = Canvas()
-        first = Event(COMMITTED, view=run.states[0], state=0)
-        self.rows = [self._row(event) for event in (first, *run.events)]
+        self.rows = [self._row(event) for event in (beginning(run), *run.events)]
         self.lanes = _lanes(tuple(run.scenario.sources), self.rows)
         right = self.lanes[VIEW] + PAD + max([row.width for row in self.rows if row.lane == VIEW])
         self.width = max(right, MARGIN + 560) + MARGIN
@@ -83,9 +82,9 @@ class _Drawing:
 
     def _row(self, event: Event) -> _Row:
         remarks = [Remark(caption(event)), *(Remark(text, "dim") for text in contents(event))]
-        if event.view is not None:
-            remarks.append(standing(self.run, event.view))
-        lane = event.source if event.kind in (RAN, ANSWERED) else WAREHOUSE if event.kind in (ASKED, DELIVERED) else VIEW
+        if event.state is not None:
+            remarks.append(standing(self.run, event))
+        lane = VIEW if event.state is not None else WAREHOUSE if event.kind in (ASKED, DELIVERED) else event.source
         room = _SIDE_TEXT if lane in (WAREHOUSE, VIEW) else _SOURCE_TEXT
         return _Row(event, lane, tuple(line for remark in remarks for line in _wrap(remark, room)))
 
@@ -140,8 +139,8 @@ class _Drawing:
         for place in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8):
             along = 1 - near * place if x1 < x2 else near * place
             x, y = x1 + along * (x2 - x1), y1 + along * (y2 - y1)
-            if self.canvas.is_free(text_box(x, y, name, style, "middle").grown(4)):
-                self.canvas.label(x, y, name, style)
+            if self.canvas.is_free(text_box(x, y, name, style, "middle").grown(8)):
+                self.canvas.text(x, y, name, style, "middle")
                 return
 
     # -- above and below ----------------------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ RAN, ASKED, ANSWERED, DELIVERED, COMMITTED, READ = "ran", "asked", "answered", "
 class Event:
     """One thing that happened. What does not apply to its kind is empty.
 
-    ``source`` is where it happened, or for a message at the warehouse the other end. ``name`` is the message's short name
-    (U1, Q1, A1) and ``text`` what it says. ``state`` is the number of the view state that a commit led to or a reader saw.
+    ``source`` is where it happened, or for a message at the warehouse the other end. ``name`` is the message's short
+    name (U1, Q1, A1) and ``text`` what it says. ``state`` is the number of the view state that a commit led to or a
+    reader saw.
     """
 
     kind: str
@@ -74,9 +75,11 @@ class Trace:
         self._add(ANSWERED, answer, sent=sent)
 
     def delivered(self, message: Message) -> None:
-        is_update = isinstance(message, Update)
-        key = (message.source, message.position) if is_update else ("answer", message.identifier)
-        self._add(DELIVERED, message, sent=self._sent.pop(key))
+        if isinstance(message, Update):
+            sent = self._sent.pop((message.source, message.position))
+        else:
+            sent = self._sent.pop(("answer", message.identifier))
+        self._add(DELIVERED, message, sent=sent)
 
     def committed(self, commit: Commit, view: MemoryBag) -> None:
         self._states += 1
