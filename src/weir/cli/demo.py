@@ -52,4 +52,5 @@ def demo(as_json: Annotated[bool, typer.Option("--json", help="One line for prog
 
 
 def _outcome(run: Run) -> str:
-    return f"{run.algorithm.facts.name:6} ends with {{{run.final}}}, the true view is {{{run.expected}}}; level held: {run.level}"
+    views = f"ends with {{{run.final}}}, the true view is {{{run.expected}}}"
+    return f"{run.algorithm.facts.name:6}{views}; level held: {run.level}"

@@ -1,4 +1,4 @@
-"""How many schedules at once are reported: the level on all of them, and for each level the shortest that stops there."""
+"""The report on many schedules: the level on all of them, and for each level the shortest schedule that stops there."""
 
 from __future__ import annotations
 
@@ -101,4 +101,5 @@ class _Report:
 def failing_scenario(scenario: Scenario, name: str, steps: Schedule, level: str) -> Scenario:
     """The scenario with the schedule that fails, and what it should have led to."""
     expected = {name: Expectation(end=scenario.lattice.final_value, level=level)}
-    return replace(scenario, schedules=(ListedSchedule(f"{name} is not {level}", steps, expected),), expect={name: level})
+    failing = ListedSchedule(f"{name} is not {level}", steps, expected)
+    return replace(scenario, schedules=(failing,), expect={name: level})

@@ -46,7 +46,7 @@ def _weir(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Materialized views over several autonomous databases, with a consistency level that is declared, held and checked."""
+    """Materialized views over several autonomous databases, at a consistency level declared, held and checked."""
 
 
 def main() -> None:

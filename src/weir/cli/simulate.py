@@ -48,7 +48,7 @@ def simulate(
         str | None, typer.Option(help="A listed schedule's name, or steps: 'U1; deliver s; answer s'.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Choose the steps by lot; the seed reproduces them.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="With --seed: how many schedules; more than one are not drawn.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="With --seed: how many schedules to try.")] = 1,
     every: Annotated[bool, typer.Option("--all", help="Explore every schedule.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the run into this SVG file as well.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line for programs instead of a drawing.")] = False,
@@ -93,9 +93,8 @@ def _explore(wish: _Wish, seed: int | None, count: int) -> bool:
 def _run_one(wish: _Wish, schedule: str | None, seed: int | None) -> bool:
     listed = _listed(wish.scenario, schedule) if seed is None else None
     if listed is None:
-        done = drive(
-            wish.scenario, wish.algorithm, lambda world: run_at_random(world, random.Random(f"{seed}/0")), wish.unchecked
-        )
+        dice = random.Random(f"{seed}/0")  # the first of what --count would try
+        done = drive(wish.scenario, wish.algorithm, lambda world: run_at_random(world, dice), wish.unchecked)
     else:
         done = run(wish.scenario, wish.algorithm, listed.steps, wish.unchecked)
     failures = _failures(done, listed)

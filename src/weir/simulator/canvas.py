@@ -1,7 +1,7 @@
 """A small SVG canvas: lines, arrows, marks and texts whose boxes are known, so that none covers another.
 
-All text is set in a fixed-width face, whose widths can be computed without the reader's fonts. Colours come from classes,
-with a second set for readers on a dark background.
+All text is set in a fixed-width face, whose widths can be computed without the reader's fonts. Colours come from
+classes, with a second set for readers on a dark background.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ class Canvas:
     # -- shapes -------------------------------------------------------------------------------------------------------
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str, width: float = 1.5) -> None:
-        self.shapes.append(
-            f'<line class="{style}-line" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke-width="{width}"/>'
-        )
+        ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+        self.shapes.append(f'<line class="{style}-line" {ends} stroke-width="{width}"/>')
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         """A line with a head at its end."""
@@ -86,8 +85,8 @@ class Canvas:
         """A disc with a tick when right, a cross when wrong; drawn, so that no font needs the signs."""
         self.shapes.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
         strokes = ["-4 0 L-1 3.2 L4 -3"] if style == "right" else ["-3 -3 L3 3", "3 -3 L-3 3"]
-        path = " ".join(f"M{stroke}" for stroke in strokes)
-        self.shapes.append(f'<path class="ground-line" d="{path}" transform="translate({x:.1f} {y:.1f})" stroke-width="2"/>')
+        path = f'd="{" ".join(f"M{stroke}" for stroke in strokes)}" transform="translate({x:.1f} {y:.1f})"'
+        self.shapes.append(f'<path class="ground-line" {path} stroke-width="2"/>')
 
     def frame(self, box: Box, style: str) -> None:
         self.shapes.append(
@@ -148,6 +147,7 @@ def _style() -> str:
 def _rules(shade: int) -> list[str]:
     """Every class as a fill and, with ``-line``, as a stroke."""
     ground = COLOURS["ground"][shade]
-    rules = [f".{name}{{fill:{colours[shade]}}}.{name}-line{{stroke:{colours[shade]}}}" for name, colours in COLOURS.items()]
+    shades = {name: colours[shade] for name, colours in COLOURS.items()}
+    rules = [f".{name}{{fill:{colour}}}.{name}-line{{stroke:{colour}}}" for name, colour in shades.items()]
     rules.append(f".title{{fill:{COLOURS['plain'][shade]}}}.hollow,.paper{{fill:{ground}}}")
     return rules

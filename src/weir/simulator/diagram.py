@@ -14,6 +14,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rich.text import Text
 
@@ -53,7 +54,7 @@ def draw(run: Run, width: int = 100) -> list[Text]:
     return [*lines, Text(), *(line for remark in summary(run) for line in _remark(remark, width))]
 
 
-# -- lanes ---------------------------------------------------------------------------------------------------------------
+# -- lanes ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class _Lanes:
 
 def _columns(labels: Sequence[str]) -> tuple[int, ...]:
     columns = [1 + len(labels[0]) // 2]
-    for before, label in zip(labels, labels[1:], strict=False):
+    for before, label in pairwise(labels):
         columns.append(columns[-1] + max(5, (len(before) + len(label)) // 2 + 2))
     return tuple(columns)
 
@@ -135,7 +136,7 @@ def _put(line: Text, column: int, sign: str, style: str) -> Text:
     return Text.assemble(plain, (sign, style), Text(line.plain[column + len(sign) :], "dim"))
 
 
-# -- events --------------------------------------------------------------------------------------------------------------
+# -- events -----------------------------------------------------------------------------------------------------------
 
 
 def _first_state(run: Run, lanes: _Lanes) -> Iterator[Text]:

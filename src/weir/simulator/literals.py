@@ -49,8 +49,8 @@ def parse_changes(text: str) -> Iterator[tuple[int, str, str]]:
 def write_rows(bag: MemoryBag) -> str:
     """A bag as ``parse_rows`` reads it.
 
-    >>> write_rows(parse_rows("2*(1, 'it''s') (NULL, 'b')", Schema.parse("a int, b string")))
-    "2*(1, 'it''s') (NULL, 'b')"
+    >>> write_rows(parse_rows("2*(1, 'it''s'), (NULL, 'b')", Schema.parse("a int, b string")))
+    "(NULL, 'b') 2*(1, 'it''s')"
     """
     weighted = sorted(bag.items(), key=lambda item: sort_key(item[0]))
     return " ".join(f"{_WEIGHTS.get(weight, f'{weight}*')}{write_row(row)}" for row, weight in weighted)

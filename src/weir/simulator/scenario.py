@@ -125,7 +125,9 @@ def load(path: Path) -> Scenario:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise WeirError(f"{path} is not a TOML file: {problem}") from None
     try:
-        return parse(data)
+        scenario = parse(data)
+        parse_view(scenario.view_text, scenario.catalog)  # a wrong view is a mistake of this file: say so now
+        return scenario
     except WeirError as problem:
         problem.args = (f"{path}: {problem}",)
         raise
@@ -135,13 +137,13 @@ def parse(data: Mapping[str, Any]) -> Scenario:
     """A scenario from a file's content."""
     tables = {_relation(name): _table(name, entry) for name, entry in _entry(data, "tables", dict).items()}
     rows = {r: parse_rows(data["tables"][str(r)].get("rows", ""), t.schema) for r, t in tables.items()}
-    updates = _updates(data.get("transactions", []), tables)
+    updates = _updates(_optional(data, "transactions", list), tables)
     shell = Scenario(_entry(data, "title", str), _entry(data, "view", str), tables, rows, updates)
-    listed = tuple(_schedule(entry, shell) for entry in data.get("schedules", []))
+    listed = tuple(_schedule(entry, shell) for entry in _optional(data, "schedules", list))
     channels = data.get("channels", "fifo")
     if channels not in ("fifo", "reorder"):
         raise WeirError(f"channels = '{channels}' is unknown; use 'fifo' or 'reorder'")
-    expect = {name: level(expected).name for name, expected in data.get("expect", {}).items()}
+    expect = {name: level(expected).name for name, expected in _optional(data, "expect", dict).items()}
     return Scenario(
         shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, expect, data.get("note", "")
     )
@@ -151,6 +153,13 @@ def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
     value = data.get(name)
     if not isinstance(value, kind):
         raise WeirError(f"a scenario needs '{name}' ({'a table' if kind is dict else 'a text'})")
+    return value
+
+
+def _optional(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = data.get(name, kind())
+    if not isinstance(value, kind):
+        raise WeirError(f"'{name}' must be written {f'[{name}]' if kind is dict else f'[[{name}]]'}")
     return value
 
 
@@ -176,14 +185,14 @@ def _table(name: str, entry: Mapping[str, Any]) -> Table:
 def _updates(entries: Sequence[Mapping[str, Any]], tables: Mapping[Relation, Table]) -> tuple[Update, ...]:
     sources: dict[str, set[str]] = {}
     for entry in entries:
+        for needed in ("name", "source", "changes"):
+            if needed not in entry:
+                raise WeirError(f"a transaction needs '{needed}': {dict(entry)}")
         if "global" in entry:
             sources.setdefault(entry["global"], set()).add(entry["source"])
     count: dict[str, int] = {}
     updates = []
     for entry in entries:
-        for needed in ("name", "source", "changes"):
-            if needed not in entry:
-                raise WeirError(f"a transaction needs '{needed}': {dict(entry)}")
         source = entry["source"]
         count[source] = count.get(source, 0) + 1
         group = entry.get("global")
