@@ -83,6 +83,10 @@ USES = {
     "unknown source": (["eca_example_2", "-a", "eca", "--schedule", "answer q"], "there is no source 'q'; known: s"),
     "two ways at once": (["eca_example_2", "-a", "eca", "--all", "--seed", "1"], "exclude each other"),
     "count without a seed": (["eca_example_2", "-a", "eca", "--count", "5"], "--count needs --seed"),
+    "unchecked, and still impossible": (
+        ["eca_example_3", "-a", "eca-key", "--unchecked"],
+        "eca-key cannot run on this view even unchecked: the view does not carry the key of s.r1",
+    ),
     "drawing into nowhere": (["eca_example_2", "-a", "eca", "--svg", "nowhere/run.svg"], "cannot write the drawing"),
 }
 

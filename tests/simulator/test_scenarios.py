@@ -158,6 +158,15 @@ def test_a_mistake_in_a_file_is_named(change: dict[str, object], message: str) -
 TABLES = {"s.r1": {"columns": "W int, X int", "rows": "(1, 2)"}}
 
 
+def test_a_transaction_name_may_have_blanks() -> None:
+    """It is a step as any other, so a printed schedule can be read back."""
+    entries = [{"name": "first one", "source": "s", "changes": "+r1(1, 2)"}]
+    data = {"title": "t", "view": "CREATE MATERIALIZED VIEW v AS SELECT W FROM s.r1", "tables": TABLES}
+    scenario = parse({**data, "transactions": entries, "schedules": [{"steps": ["first one", "deliver s"]}]})
+    assert parse(tomllib.loads(write(scenario))) == scenario
+    assert run(scenario, algorithm("basic"), scenario.schedules[0].steps).level == "complete"
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Missing, and not TOML."""
     with pytest.raises(WeirError, match=r"cannot read the scenario .*missing.toml"):

@@ -68,7 +68,12 @@ def simulate(
     if count > 1 and seed is None:
         raise WeirError("--count needs --seed: give a number to draw the schedules from, or --all for every schedule")
     wish = _Wish(find(scenario), algorithm_called(algorithm), unchecked, svg, as_json)
-    met = _explore(wish, seed, count) if every or count > 1 else _run_one(wish, schedule, seed)
+    try:
+        met = _explore(wish, seed, count) if every or count > 1 else _run_one(wish, schedule, seed)
+    except AssertionError as problem:
+        if not unchecked:
+            raise
+        raise WeirError(f"{algorithm} cannot run on this view even unchecked: {problem}") from None
     if not met:
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from weir.algebra.errors import WeirError
 from weir.simulator.canvas import LINE, Box, Canvas, characters, text_box, text_width
-from weir.simulator.captions import PLAIN, Remark, beginning, caption, contents, standing, summary, title
+from weir.simulator.captions import PLAIN, Remark, beginning, caption, contents, shorten, standing, summary, title
 from weir.simulator.run import Run
 from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, Event
 
@@ -23,6 +23,7 @@ _SOURCE_TEXT, _SIDE_TEXT = 190.0, 290.0  # the widest that text beside a lane ma
 _ARROWS = 190.0  # between the last source and the warehouse
 _ROW_GAP, _HEAD = 11.0, 26.0
 _LINES = 6  # of one text; what is longer ends in …
+_NAME = 14  # characters of a name on an arrow
 _KINDS = {RAN: "update", ANSWERED: "answer", ASKED: "question"}
 
 
@@ -131,7 +132,7 @@ class _Drawing:
         if sent.kind == ASKED:
             start, end = end, start + 5  # it ends at the rim of the answer's dot
         self.canvas.arrow(start, left, end, y, _KINDS[sent.kind])
-        self._name_arrow(sent.name, _KINDS[sent.kind], start, left, end, y)
+        self._name_arrow(shorten(sent.name, _NAME), _KINDS[sent.kind], start, left, end, y)
 
     def _name_arrow(self, name: str, style: str, x1: float, y1: float, x2: float, y2: float) -> None:
         """The message's name on its arrow, at the first place that is free."""
