@@ -117,6 +117,14 @@ def test_every_example_speaks_of_the_whole_family() -> None:
             assert set(scenario.expect) == {*SINGLE_SOURCE_FAMILY, *keyed}, name
 
 
+def test_the_gap_in_the_papers_eca_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As printed in the paper, without the memory of deletes, a deleted tuple stays for good and nothing converges."""
+    monkeypatch.setattr("weir.algorithms.eca_key.without", lambda answer, deleted: answer)
+    scenario = SCENARIOS["eca_key_insert_then_delete"]
+    done = run(scenario, algorithm("eca-key"), scenario.schedules[0].steps)
+    assert (str(done.final), str(done.expected), done.level) == ("(1, 3), (5, 3)", "(1, 3)", "none")
+
+
 def test_a_keyed_algorithm_needs_keys() -> None:
     """Example 2's tables have none."""
     with pytest.raises(NeedNotMet, match=r"table s\.r1 has no key"):
