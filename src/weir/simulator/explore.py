@@ -147,8 +147,11 @@ def run_at_random(world: World, dice: random.Random) -> Schedule:
 def run_listed(world: World, steps: Schedule) -> Schedule:
     """Runs the given steps, then what is left in the default order: deliver, answer, and only then further transactions."""
     taken = list(steps)
-    for step in steps:
-        world.take(step)
+    for number, step in enumerate(steps, 1):
+        try:
+            world.take(step)
+        except WeirError as problem:
+            raise WeirError(f"step {number}, '{step}', is not possible: {problem}") from None
     while enabled := world.enabled():
         step = min(enabled, key=lambda step: _DEFAULT_ORDER.index(step.kind))
         world.take(step)

@@ -128,8 +128,13 @@ class World:
         for observer in self.observers:
             observer.ran(update)
 
+    def _require_source(self, name: str) -> None:
+        if name not in self.sources:
+            raise WeirError(f"there is no source '{name}'; known: {', '.join(self.sources)}")
+
     def _answer(self, step: Step) -> None:
-        inbox = self.inboxes.get(step.name)
+        self._require_source(step.name)
+        inbox = self.inboxes[step.name]
         if not inbox:
             raise WeirError(f"source {step.name} has no question to answer now")
         self.inboxes[step.name] = inbox[1:]
@@ -139,7 +144,8 @@ class World:
             observer.answered(answer, reads)
 
     def _deliver(self, step: Step) -> None:
-        channel = self.channels.get(step.name, ())
+        self._require_source(step.name)
+        channel = self.channels[step.name]
         if step.place >= len(channel):
             raise WeirError(f"there is no message number {step.place + 1} of source {step.name} to deliver now")
         message = channel[step.place]
