@@ -122,7 +122,10 @@ def finish(partial: Partial) -> Bag:
 
 
 def _qualified(term: Term, slot: int, rows: Bag, extra: tuple[str, ...] = ()) -> Bag:
-    target, selection = term.slots[slot], term.selections[slot]
+    target, chosen = term.slots[slot], term.selections[slot]
+    # A condition without columns, such as FALSE, belongs to no slot: the first one applies it.
+    constants = [e for e in term.rest if not e.columns] if slot == 0 else []
+    selection = conjunction([*([chosen] if chosen is not None else []), *constants])
     renamed = rows.keep([*target.schema.names, *extra]).rename([*target.names, *extra])
     return renamed if selection is None else renamed.select(selection)
 
