@@ -1,20 +1,22 @@
 """The world of the ECA paper's Example 6, with exactly the numbers its section 6 assumes.
 
-``r1(W, X)``, ``r2(X, Y)``, ``r3(Y, Z)`` of C tuples each. Join value number g occurs J times as X in r1 and r2 and J times as Y in
-r2 and r3, so every join factor is J. r2 holds the pair (g, g) J times: the paper takes it that an update of r1 and one of r3
-still meet J tuples of r2, and only a bag with duplicates does that.
+``r1(W, X)``, ``r2(X, Y)``, ``r3(Y, Z)`` of C tuples each. Join value number g occurs J times as X in r1 and r2 and
+J times as Y in r2 and r3, so every join factor is J. r2 holds the pair (g, g) J times: the paper takes it that an
+update of r1 and one of r3 still meet J tuples of r2, and only a bag with duplicates does that.
 
 Per join value the J values of W and the J of Z are ordered (written for J = 4)
 
     z w z w | w z w z
 
-so that W > Z holds for exactly half of the J x J pairs. All updates are on join value 0, since the paper's updates join each
-other. They go round r1, r2, r3, and what three of them do the next three undo, so that C and J stay what they are:
+so that W > Z holds for exactly half of the J x J pairs. All updates are on join value 0, since the paper's updates
+join each other. They go round r1, r2, r3, and what three of them do the next three undo, so that C and J stay what
+they are:
 
-- even blocks of six: insert into r1, delete from r2, insert into r3, then the reverse. The new tuples lie in the middle (``|``)
-  and so pass with half of the others; W lies below Z in one block and above it in the next, so that they pass with each other
-  half of the time.
-- odd blocks of six: delete from r1, insert into r2, delete from r3, then the reverse, with the tuples next to the middle.
+- even blocks of six: insert into r1, delete from r2, insert into r3, then the reverse. The new tuples lie in the
+  middle (``|``) and so pass with half of the others; W lies below Z in one block and above it in the next, so that
+  they pass with each other half of the time.
+- odd blocks of six: delete from r1, insert into r2, delete from r3, then the reverse, with the tuples next to the
+  middle.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ def example_6(cardinality: int = 100, join_factor: int = 4, updates: int = 3) ->
             f"{cardinality} tuples with {join_factor} per join value cannot be laid out: "
             "the join factor must be even and divide the number of tuples"
         )
-    rows = {relation: MemoryBag.of(TABLES[relation].schema, _rows(relation, cardinality, join_factor)) for relation in TABLES}
+    rows = {
+        relation: MemoryBag.of(TABLES[relation].schema, _rows(relation, cardinality, join_factor))
+        for relation in TABLES
+    }
     script = tuple(_update(number, join_factor) for number in range(updates))
     return Scenario(f"Example 6 with C = {cardinality}, J = {join_factor}", VIEW, TABLES, rows, script)
 

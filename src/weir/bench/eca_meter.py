@@ -1,8 +1,8 @@
 """Measuring one run of Example 6: messages, bytes and block reads, answer by answer.
 
-Bytes are counted twice. ``netted`` is what travels here: an answer is one bag, in which a tuple that one term adds and another
-takes away is gone. ``bytes`` is what the paper counts: the terms' tuples side by side, whatever their signs. Block reads are
-the storage engine's, term by term, and its answers must be the simulator's.
+Bytes are counted twice. ``netted`` is what travels here: an answer is one bag, in which a tuple that one term adds
+and another takes away is gone. ``bytes`` is what the paper counts: the terms' tuples side by side, whatever their
+signs. Block reads are the storage engine's, term by term, and its answers must be the simulator's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weir.simulator.counters import Counters, size
 from weir.simulator.scenario import Scenario
 from weir.simulator.source import Reads as TupleReads
 from weir.simulator.source import Tables, evaluate_at
-from weir.simulator.step import ANSWER, DELIVER, RUN, Step
-from weir.simulator.world import World
+from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
+from weir.simulator.world import World, begin
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cost:
 
 
 class Laboratory:
-    """One scenario under any timing. Terms are evaluated once per state of the source, however many runs ask for them."""
+    """One scenario under any timing. A term is evaluated once per state of the source, however many runs ask for it."""
 
     def __init__(self, scenario: Scenario, block_size: int = 20) -> None:
         self.scenario = scenario
@@ -73,6 +73,15 @@ class Laboratory:
         _settle(world)
         return meter.cost
 
+    def to_the_end(self, algorithm: type[Algorithm], **options: int) -> Cost:
+        """All updates of the scenario, crowded, and the timer after them."""
+        world, meter = self._begin(algorithm, **options)
+        _run_updates(world, 0, len(self.source.script))
+        _settle(world)
+        world.take(Step(IDLE))
+        _settle(world)
+        return meter.cost
+
     def term_cost(self, position: int, term: BoundTerm) -> Cost:
         """Bytes and block reads of one term in one state of the source."""
         key = (position, term)
@@ -87,7 +96,7 @@ class Laboratory:
         return self._storages[position]
 
     def _begin(self, algorithm: type[Algorithm], **options: int) -> tuple[World, _Meter]:
-        world, meter = self.scenario.begin(algorithm, **options), _Meter(self)
+        world, meter = begin(self.scenario.sources, self.scenario.view, algorithm, options=options), _Meter(self)
         world.observers = (meter.counters, meter)
         return world, meter
 

@@ -1,9 +1,10 @@
 """The cost model of the ECA paper's section 6: messages, bytes and block reads of RV and ECA, as formulas.
 
-The paper's symbols are kept as names here, for a reader who has it open: C tuples a relation, S bytes a view tuple, sigma the
-share of joined tuples that pass the condition, J tuples per join value, K tuples a block, k updates, s updates between two
-recomputations. Best and worst are timings of the same updates: ECA is best off when every query is answered before the next
-update and worst when all updates come before any answer; RV when it recomputes once and after every update.
+The paper's symbols are kept as names here, for a reader who has it open: C tuples a relation, S bytes a view tuple,
+sigma the share of joined tuples that pass the condition, J tuples per join value, K tuples a block, k updates, s
+updates between two recomputations. Best and worst are timings of the same updates: ECA is best off when every query
+is answered before the next update and worst when all updates come before any answer; RV when it recomputes once and
+after every update.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A little storage engine that answers Example 6's terms from blocks and counts the blocks it reads.
 
-It exists to *measure* the block reads that the ECA paper's section 6.3 estimates, so it does what that section says and
-nothing cleverer: no cache from probe to probe or term to term, and no plan across terms. Two scenarios:
+It exists to *measure* the block reads that the ECA paper's section 6.3 estimates, so it does what that section says
+and nothing cleverer: no cache from probe to probe or term to term, and no plan across terms. Two scenarios:
 
-- ``with_indexes``: indexes in memory; the rows of a bound slot are followed to the left and to the right along the chain of
-  joins, every row probing its neighbour. A clustering index costs the blocks the matching rows lie in, another index one
-  block per row. A term with nothing bound reads every relation once and joins in memory.
-- ``without_indexes``: three blocks of memory. Three relations are joined block by block by block; two relations with two
-  blocks of the outer one in memory at a time; one relation is read through.
+- ``with_indexes``: indexes in memory; the rows of a bound slot are followed to the left and to the right along the
+  chain of joins, every row probing its neighbour. A clustering index costs the blocks the matching rows lie in,
+  another index one block per row. A term with nothing bound reads every relation once and joins in memory.
+- ``without_indexes``: three blocks of memory. Three relations are joined block by block by block; two relations
+  with two blocks of the outer one in memory at a time; one relation is read through.
 
 Reads that only load an outer loop's blocks are counted apart: the paper's formulas leave them out.
 """
@@ -28,7 +28,7 @@ Signed = list[tuple[Row, int]]
 
 
 class Layout(NamedTuple):
-    """How one relation of the chain is stored: by which column it is clustered, and which columns join to its neighbours."""
+    """How one relation of the chain is stored: the column it is clustered on, and those that join its neighbours."""
 
     clustered_on: int
     to_left: int | None  # the column that equals the left neighbour's ``to_right``
@@ -57,10 +57,11 @@ class StoredRelation:
     """A relation in full blocks, in the order of its clustering column."""
 
     def __init__(self, bag: Bag, layout: Layout, block_size: int) -> None:
-        rows = sorted((row for row, count in bag.items() for _ in range(count)), key=lambda row: (row[layout.clustered_on], row))
+        rows = [row for row, count in bag.items() for _ in range(count)]
+        rows.sort(key=lambda row: (row[layout.clustered_on], row))
         self.layout = layout
         self.blocks: list[Block] = [rows[at : at + block_size] for at in range(0, len(rows), block_size)]
-        self._places: dict[tuple[int, object], list[tuple[int, Row]]] = {}  # the indexes: (column, value) -> (block, row)
+        self._places: dict[tuple[int, object], list[tuple[int, Row]]] = {}  # indexes: (column, value) -> (block, row)
         for number, block in enumerate(self.blocks):
             for row in block:
                 for column in {layout.to_left, layout.to_right} - {None}:
