@@ -12,14 +12,20 @@ from weir.algorithms.eca import Eca
 from weir.algorithms.eca_key import EcaKey
 from weir.algorithms.eca_local import EcaLocal
 from weir.algorithms.lca import Lca
+from weir.algorithms.multi_ring import MultiRing
 from weir.algorithms.nested_sweep import NestedSweep
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
+from weir.algorithms.ring import Ring
+from weir.algorithms.star import Star
 from weir.algorithms.sweep import Sweep
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
-    cls.facts.name: cls for cls in (Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca, Sweep, NestedSweep, Pvm, PvmCc)
+    cls.facts.name: cls
+    for cls in (  # fmt: skip
+        Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca, Sweep, NestedSweep, Pvm, PvmCc, Ring, Star, MultiRing,
+    )
 }
 
 
