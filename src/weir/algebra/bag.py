@@ -71,8 +71,11 @@ class Bag(Protocol):
     def matching(self, keys: Self, on: Pairs) -> Self:
         """My tuples whose key columns occur, with positive weight, in ``keys`` (a semi-join)."""
 
-    def without(self, keys: Self, on: Pairs) -> Self:
-        """My tuples whose key columns do not occur, with positive weight, in ``keys`` (an anti-join)."""
+    def without(self, keys: Self, on: Pairs, nulls_match: bool = False) -> Self:
+        """My tuples whose key columns do not occur, with positive weight, in ``keys`` (an anti-join).
+
+        ``nulls_match``: compare as column values in a bag, where NULL is itself, and not as SQL does.
+        """
 
     def items(self) -> Iterator[tuple[Row, int]]:
         """Tuples with their weights, in no particular order. For readers, checkers and tests; never for algorithms."""

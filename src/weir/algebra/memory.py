@@ -132,15 +132,15 @@ class MemoryBag:
         return MemoryBag(self.schema, {row: weight for row, weight in self._weights.items() if weight > 0})
 
     def matching(self, keys: MemoryBag, on: Pairs) -> MemoryBag:
-        return self._filter_by(keys, on, wanted=True)
+        return self._filter_by(keys, on, wanted=True, nulls_match=False)
 
-    def without(self, keys: MemoryBag, on: Pairs) -> MemoryBag:
-        return self._filter_by(keys, on, wanted=False)
+    def without(self, keys: MemoryBag, on: Pairs, nulls_match: bool = False) -> MemoryBag:
+        return self._filter_by(keys, on, wanted=False, nulls_match=nulls_match)
 
-    def _filter_by(self, keys: MemoryBag, on: Pairs, wanted: bool) -> MemoryBag:
+    def _filter_by(self, keys: MemoryBag, on: Pairs, wanted: bool, nulls_match: bool) -> MemoryBag:
         theirs = _picker(keys.schema.positions(right for _, right in on))
         present = {theirs(row) for row, weight in keys._weights.items() if weight > 0}
-        present = {key for key in present if None not in key}
+        present = present if nulls_match else {key for key in present if None not in key}
         mine = _picker(self.schema.positions(left for left, _ in on))
         kept = {row: weight for row, weight in self._weights.items() if (mine(row) in present) is wanted}
         return MemoryBag(self.schema, kept)

@@ -21,7 +21,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.query import Query, whole
 from weir.algebra.view import View
 from weir.algorithms.node import Node
-from weir.algorithms.procedure import Memory, Procedure, Steps
+from weir.algorithms.procedure import Memory, Procedure, Reply, Steps
 from weir.messages import Action, Answer, Ask, Commit, Effect, Message, NodeMessage, Position, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
@@ -33,11 +33,23 @@ class NeedNotMet(WeirError):
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What is known of the sources beside their tables."""
+
+    global_identifiers: bool = True  # parts of a global transaction carry its identifier and its sources
+
+
+@dataclass(frozen=True)
 class Need:
     """Something an algorithm stands on: ``unmet`` says what of it a view lacks, or nothing."""
 
     name: str
-    unmet: Callable[[View], str | None]
+    unmet: Callable[[View, Setting], str | None]
+
+    def require(self, view: View, who: str, setting: Setting | None = None) -> None:
+        missing = self.unmet(view, setting or Setting())
+        if missing:
+            raise NeedNotMet(f"view {view.name} cannot be maintained by {who}: {missing}")
 
 
 @dataclass(frozen=True)
@@ -70,18 +82,16 @@ class Algorithm(ABC):
         self.asked = 0  # how many questions were asked: the last one's identifier
         self.running: dict[Hashable, Procedure] = {}
         self.waiting: dict[int, tuple[Hashable, int]] = {}  # open question -> (procedure, place in its questions)
-        self.replies: dict[tuple[Hashable, int], Any] = {}  # answers kept until the rest of that round is in
+        self.replies: dict[tuple[Hashable, int], Reply] = {}  # answers kept until the rest of that round is in
         self.memory: Memory | None = None  # a simulator may share one between all forks
         if options:
             raise WeirError(f"{self.facts.name} has no option '{next(iter(options))}'")
 
     @classmethod
-    def check(cls, view: View) -> None:
+    def check(cls, view: View, setting: Setting | None = None) -> None:
         """Refuses a view that lacks what the algorithm needs."""
         for need in cls.facts.needs:
-            missing = need.unmet(view)
-            if missing:
-                raise NeedNotMet(f"view {view.name} cannot be maintained by {cls.facts.name}: {missing}")
+            need.require(view, cls.facts.name, setting)
 
     # -- what the driver calls ----------------------------------------------------------------------------------------
 
@@ -132,9 +142,9 @@ class Algorithm(ABC):
         """The procedure started under ``key`` has come to its end."""
         return ()
 
-    def reply_for(self, key: Hashable, answer: Answer) -> Any:
+    def reply_for(self, key: Hashable, answer: Answer) -> Reply:
         """What an answered question sends into its procedure; an algorithm that compensates adds what interfered."""
-        return answer.bags
+        return Reply(answer.bags)
 
     def start(self, key: Hashable, function: Callable[..., Steps], *arguments: Any) -> Iterator[Effect]:
         """Starts a procedure: asks its first questions, or finishes it at once."""
@@ -179,7 +189,7 @@ def _frozen(value: Any) -> Hashable:
 # -- needs ----------------------------------------------------------------------------------------------------------------
 
 
-def _several_sources(view: View) -> str | None:
+def _several_sources(view: View, setting: Setting) -> str | None:
     if len(view.sources) <= 1:
         return None
     return (
@@ -188,7 +198,7 @@ def _several_sources(view: View) -> str | None:
     )
 
 
-def _missing_keys(view: View) -> str | None:
+def _missing_keys(view: View, setting: Setting) -> str | None:
     if len(view.terms) > 1:
         return "it is a UNION ALL, and a tuple does not tell which part it came from; use an algorithm that needs no keys"
     for slot, keys in zip(view.terms[0].slots, view.terms[0].carried_keys, strict=True):
@@ -200,5 +210,15 @@ def _missing_keys(view: View) -> str | None:
     return None
 
 
+def _anonymous_parts(view: View, setting: Setting) -> str | None:
+    if setting.global_identifiers:
+        return None
+    return (
+        "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the application mark "
+        "them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
+    )
+
+
 ONE_SOURCE = Need("one source", _several_sources)
 KEYS = Need("keys of every table in the view", _missing_keys)
+GLOBAL_IDENTIFIERS = Need("identifiers of global transactions", _anonymous_parts)

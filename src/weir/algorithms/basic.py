@@ -6,6 +6,8 @@ For every update U send Q = V<U>; add the answer to the view as soon as it is in
 the query runs in the state the update left. Here the sources go on meanwhile, so an answer may see later updates: tuples are
 added twice, or never removed.
 
+With ``keys`` deletes are done at once on the view, by key, as the Strobe paper's example 1 has the conventional algorithm do it.
+
 Promised level: none; not even convergence. It is here as the control that every checker must catch.
 """
 
@@ -15,7 +17,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from weir.algebra.query import evaluate_locally, incremental, local_part, remote_part, sub_updates
-from weir.algorithms.base import Algorithm, Facts
+from weir.algorithms.base import KEYS, Algorithm, Facts
+from weir.algorithms.keys import key_deletes
 from weir.algorithms.procedure import pose
 from weir.messages import Add, Effect, Update
 
@@ -25,8 +28,18 @@ class Basic(Algorithm):
 
     facts = Facts(1, "basic", "ECA 5.1", {}, "2")
 
+    def __init__(self, *arguments: Any, keys: bool = False, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.keys = keys
+        if keys:
+            KEYS.require(self.view, "basic with keys")
+
     def on_update(self, update: Update) -> Iterator[Effect]:
-        query = incremental(self.definition, sub_updates(self.view, update.deltas))
+        deltas = update.deltas
+        if self.keys:
+            yield self.commit(*key_deletes(self.view, update.changes))
+            deltas = tuple((c.relation, c.inserted) for c in update.changes if c.inserted is not None)
+        query = incremental(self.definition, sub_updates(self.view, deltas))
         local, remote = local_part(query), remote_part(query)
         if local:
             yield self.commit(Add(evaluate_locally(local)))

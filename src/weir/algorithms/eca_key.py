@@ -12,8 +12,9 @@ the list of actions since the last commit.
 
 A gap in the paper, found by exploration (scenarios/eca_key_insert_then_delete.toml): its proof says that a query evaluated after
 a delete cannot bring back the deleted key. It can, when the delete is of the very tuple the query is bound to: insert t, ask
-V<t>, delete t, and the answer holds t. So every open query remembers the keys deleted while it ran (``pending``, as Strobe has it),
-and its answer loses them first. A tuple inserted again under such a key is brought by its own insert's answer.
+V<t>, delete t, and the answer holds t. So every open query remembers the keys that were deleted, while it ran, from the tables it
+is bound to, and its answer loses them first. A tuple inserted again under such a key is brought by its own insert's answer.
+(Strobe remembers deletes from all tables, which it needs over several sources and one source does not.)
 
 Needs: one source, keys. Promised level: strong. Not complete, as ECA.
 """
@@ -23,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from weir.algebra.bag import Bag
+from weir.algebra.catalog import Relation
 from weir.algebra.query import evaluate_locally, local_part, remote_part, sub_updates, substitute
 from weir.algorithms.base import KEYS, ONE_SOURCE, SINGLE_SOURCE, Algorithm, Facts
-from weir.algorithms.keys import key_deletes
+from weir.algorithms.keys import key_deletes, without
 from weir.algorithms.procedure import pose
 from weir.messages import Action, AddMissing, DeleteKeys, Effect, Update
 
@@ -40,36 +41,36 @@ class EcaKey(Algorithm):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.pending: dict[Hashable, tuple[DeleteKeys, ...]] = {}  # open query (UQS) -> keys deleted while it runs
+        self.unanswered: dict[Hashable, frozenset[Relation]] = {}  # UQS: open query -> the tables it is bound to
+        self.pending: dict[Hashable, tuple[DeleteKeys, ...]] = {}  # open query -> keys to take out of its answer
         self.collected: list[Action] = []  # COLLECT, as what leads there from the view
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        deletes = key_deletes(self.view, update)
-        self.collected += deletes
-        self.pending = {query: (*known, *deletes) for query, known in self.pending.items()}
-        inserted = [(change.relation, change.inserted) for change in update.changes if change.inserted is not None]
-        parts = sub_updates(self.view, inserted)
+        self._delete(update)
+        inserted = {change.relation: change.inserted for change in update.changes if change.inserted is not None}
+        parts = sub_updates(self.view, inserted.items())
         query = tuple(term for part in parts for term in substitute(self.definition, part))
         local, remote = local_part(query), remote_part(query)
         if local:
             self.collected.append(AddMissing(evaluate_locally(local)))
         if remote:
-            self.pending[self.updates] = ()
+            self.unanswered[self.updates], self.pending[self.updates] = frozenset(inserted), ()
             yield from self.start(self.updates, pose, remote)
         yield from self._show_when_all_is_answered()
 
+    def _delete(self, update: Update) -> None:
+        self.collected += key_deletes(self.view, update.changes)
+        for query, bound in self.unanswered.items():
+            own = key_deletes(self.view, (change for change in update.changes if change.relation in bound))
+            self.pending[query] = (*self.pending[query], *own)
+
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
         (answer,) = result
-        self.collected.append(AddMissing(_without(answer, self.pending.pop(key))))
+        del self.unanswered[key]
+        self.collected.append(AddMissing(without(answer, self.pending.pop(key))))
         yield from self._show_when_all_is_answered()
 
     def _show_when_all_is_answered(self) -> Iterator[Effect]:
-        if not self.pending:
+        if not self.unanswered:
             yield self.commit(*self.collected)
             self.collected = []
-
-
-def _without(answer: Bag, deleted: tuple[DeleteKeys, ...]) -> Bag:
-    for delete in deleted:
-        answer = answer.without(delete.keys, delete.on)
-    return answer

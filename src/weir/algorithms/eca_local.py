@@ -50,7 +50,7 @@ class EcaLocal(Lca):
     def on_update(self, update: Update) -> Iterator[Effect]:
         if self._is_key_delete(update):
             self._admit()
-            self.effects[self.updates] = tuple(key_deletes(self.view, update))
+            self.effects[self.updates] = tuple(key_deletes(self.view, update.changes))
             self._tie_damaged_updates({change.relation for change in update.changes})
             yield from self._show_in_order()
         elif self._has_no_partner(update):

@@ -22,7 +22,8 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
-from weir.algorithms.sweeping import Numbered, Reply, sweep
+from weir.algorithms.procedure import Numbered, Reply
+from weir.algorithms.sweeping import sweep
 from weir.messages import Add, Answer, Effect, Position, Update
 
 LATER = 1 << 40  # the number of everything that this sweep does not show: larger than any of its own
@@ -47,7 +48,7 @@ class NestedSweep(Algorithm):
         self.queue[self.updates] = update
         yield from self._sweep_next()
 
-    def reply_for(self, key: Hashable, answer: Answer) -> Any:
+    def reply_for(self, key: Hashable, answer: Answer) -> Reply:
         admitted = self._admit(answer.source)
         outside = tuple((LATER, update) for update in self.queue.values())
         return Reply(answer.bags, (*self.members, *outside), admitted)

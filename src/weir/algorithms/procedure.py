@@ -9,13 +9,14 @@ asks one thing of the function: it depends on nothing but its arguments and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from weir.algebra.bag import Bag
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query, evaluate
+from weir.messages import Update
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,22 @@ class Question:
 
     source: str
     parts: tuple[Query | Lookup, ...]
+
+
+Numbered = tuple[tuple[int, Update], ...]  # updates by their number in the order in which the view shall show them
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, and what the algorithm knows at the moment it arrives.
+
+    ``arrived``: every update that the answer may have seen and some row of the procedure must not see, by number.
+    ``admitted``: updates that join the procedure now (Nested SWEEP); they are among ``arrived`` too.
+    """
+
+    bags: tuple[Bag, ...]
+    arrived: Numbered = ()
+    admitted: Numbered = ()
 
 
 Steps = Generator[Question | tuple[Question, ...], Any, Any]  # yields one question, or several to be asked at once
@@ -105,27 +122,35 @@ class Procedure:
 
 
 def pose(*parts: Query) -> Steps:
-    """Evaluates queries, none of them local: as one question when one source can answer all, else hop by hop, source by source.
+    """Evaluates queries, none of them local: as one question when one source can answer all, else hop by hop.
 
-    Returns one bag per query. Hop by hop, every hop sees another state of its source: the caller must compensate or not care.
+    Returns one bag per query. Hop by hop, every hop sees another state of its source: the caller must compensate or not
+    care.
     """
+    bags, _ = yield from pose_and_see(*parts)
+    return bags
+
+
+def pose_and_see(*parts: Query) -> Steps:
+    """``pose`` that also returns the last reply, for those who must know what had arrived by then."""
     sources = {source for part in parts for term in part for source in term.sources}
     if len(sources) == 1:
-        bags: tuple[Bag, ...] = yield Question(sources.pop(), parts)
-        return bags
+        reply: Reply = yield Question(sources.pop(), parts)
+        return reply.bags, reply
     values = []
     for part in parts:
-        values.append((yield from _hop_by_hop(part)))
-    return tuple(values)
+        value, reply = yield from _hop_by_hop(part)
+        values.append(value)
+    return tuple(values), reply
 
 
 def _hop_by_hop(query: Query) -> Steps:
-    steps: Iterator[Lookup] | Generator[Lookup, Bag, Bag] = evaluate(query)
-    assert isinstance(steps, Generator)
+    steps = evaluate(query)
+    reply = Reply(())
     try:
         asked = next(steps)
         while True:
-            (rows,) = yield Question(asked.relation.source, (asked,))
-            asked = steps.send(rows)
+            reply = yield Question(asked.relation.source, (asked,))
+            asked = steps.send(reply.bags[0])
     except StopIteration as stop:
-        return stop.value
+        return stop.value, reply

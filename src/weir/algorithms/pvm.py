@@ -22,7 +22,8 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
-from weir.algorithms.sweeping import Numbered, Reply, sweep
+from weir.algorithms.procedure import Numbered, Reply
+from weir.algorithms.sweeping import sweep
 from weir.messages import Action, Add, Answer, DropNegative, Effect, Position, Update
 
 CONVERGENCE = {SINGLE_SOURCE: "convergence", SINGLE_UPDATE: "convergence", SOURCE_LOCAL: "convergence"}
@@ -56,7 +57,7 @@ class Pvm(Algorithm):
         self.waiting_updates[self.updates] = update
         yield from self._start_processes()
 
-    def reply_for(self, key: Hashable, answer: Answer) -> Any:
+    def reply_for(self, key: Hashable, answer: Answer) -> Reply:
         """All that arrived from the process's first update on, wherever it is now; the sweep itself compares the numbers."""
         first = self.in_process[key][0][0]
         processing = [item for batch in self.in_process.values() for item in batch]

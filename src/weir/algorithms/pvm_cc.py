@@ -18,9 +18,10 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from weir.algorithms.base import Facts
+from weir.algorithms.procedure import Numbered
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.sweep import COMPLETE
-from weir.algorithms.sweeping import Numbered, split
+from weir.algorithms.sweeping import split
 from weir.messages import Add, Effect, Position, Update
 
 

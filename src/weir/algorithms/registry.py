@@ -7,10 +7,13 @@ import difflib
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import Algorithm
 from weir.algorithms.basic import Basic
+from weir.algorithms.c_strobe import CStrobe
+from weir.algorithms.c_t_strobe import CTStrobe
 from weir.algorithms.copies import Copies
 from weir.algorithms.eca import Eca
 from weir.algorithms.eca_key import EcaKey
 from weir.algorithms.eca_local import EcaLocal
+from weir.algorithms.g_strobe import GStrobe
 from weir.algorithms.lca import Lca
 from weir.algorithms.multi_ring import MultiRing
 from weir.algorithms.nested_sweep import NestedSweep
@@ -19,14 +22,18 @@ from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
 from weir.algorithms.ring import Ring
 from weir.algorithms.star import Star
+from weir.algorithms.strobe import Strobe
 from weir.algorithms.sweep import Sweep
+from weir.algorithms.t_strobe import TStrobe
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    cls.facts.name: cls
-    for cls in (  # fmt: skip
-        Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca, Sweep, NestedSweep, Pvm, PvmCc, Ring, Star, MultiRing,
-    )
-}
+_CLASSES: tuple[type[Algorithm], ...] = (
+    Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca,
+    Strobe, TStrobe, GStrobe, CStrobe, CTStrobe,
+    Sweep, NestedSweep,
+    Pvm, PvmCc,
+    Ring, Star, MultiRing,
+)  # fmt: skip
+ALGORITHMS: dict[str, type[Algorithm]] = {cls.facts.name: cls for cls in _CLASSES}
 
 
 def algorithm(name: str) -> type[Algorithm]:

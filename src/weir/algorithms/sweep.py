@@ -22,7 +22,8 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
-from weir.algorithms.sweeping import Numbered, Reply, split, sweep
+from weir.algorithms.procedure import Numbered, Reply
+from weir.algorithms.sweeping import split, sweep
 from weir.messages import Add, Answer, Effect, Position, Update
 
 COMPLETE = {SINGLE_SOURCE: "complete", SINGLE_UPDATE: "complete", SOURCE_LOCAL: "complete"}
@@ -47,7 +48,7 @@ class Sweep(Algorithm):
         self.vectors[self.updates] = dict(self.received)
         yield from self._sweep_next()
 
-    def reply_for(self, key: Hashable, answer: Answer) -> Any:
+    def reply_for(self, key: Hashable, answer: Answer) -> Reply:
         return Reply(answer.bags, tuple(self.queue.items()))
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:

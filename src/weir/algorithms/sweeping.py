@@ -18,34 +18,18 @@ other table exactly once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from weir.algebra.bag import Bag, total
 from weir.algebra.expression import Expression
 from weir.algebra.hops import Partial, begin, extend, finish, hop_order, lookup
 from weir.algebra.view import Term, View
-from weir.algorithms.procedure import Question, Steps
+from weir.algorithms.procedure import Numbered, Question, Reply, Steps
 from weir.messages import Update
 
 ARRIVAL, VALIDITY = "__arrival", "__validity"
 FOR_EVER = 1 << 62
 _STILL_VALID = Expression(f"`{ARRIVAL}` < `{VALIDITY}`")
-
-
-Numbered = tuple[tuple[int, Update], ...]  # updates by their number in the order in which the view shall show them
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An answer, and every update it may have seen that some row of the sweep must not see, by number.
-
-    ``admitted`` are updates that join the sweep now (Nested SWEEP); they are among ``arrived`` too.
-    """
-
-    bags: tuple[Bag, ...]
-    arrived: Numbered
-    admitted: Numbered = ()
 
 
 def width(view: View) -> int:

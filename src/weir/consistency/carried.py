@@ -100,9 +100,7 @@ def _verdict(walk: _Walk, states: Sequence[MemoryBag], vectors: Sequence[Vector]
     final_value = walk.finish()
     placed = Placed(dict(enumerate(vectors)))
     converged = (
-        Placed({last: final})
-        if states[last] == final_value
-        else NotFinal(Difference.of(states[last], final_value))
+        Placed({last: final}) if states[last] == final_value else NotFinal(Difference.of(states[last], final_value))
     )
     valid = walk.invalid or placed
     ordered = walk.invalid or walk.backwards or placed

@@ -33,7 +33,7 @@ States = Sequence[MemoryBag]
 
 
 def check_history(history: History) -> Verdict:
-    """The verdict on one history. For many histories of one scenario, share the lattice and call ``check``."""
+    """The verdict on one history. For many of one scenario, share the lattice and call ``check``."""
     return check(Lattice(history.sources, history.value_at), history.states, history.reads)
 
 
@@ -43,7 +43,7 @@ def check(lattice: Lattice, states: States, reads: States | None = None) -> Verd
     converged = _check_final(lattice, states)
     valid, ordered = _check_valid(lattice, states), _check_order(lattice, states)
     strong = with_convergence(converged, ordered, lattice.final)
-    unread = reads is None
+    seen = states if reads is None else reads
     witnesses: dict[str, Witness] = {
         "none": Placed({}),
         "convergence": converged,
@@ -52,8 +52,8 @@ def check(lattice: Lattice, states: States, reads: States | None = None) -> Verd
         "consistency": ordered,
         "strong": strong,
         "complete": _check_steps(lattice, states) if isinstance(strong, Placed) else strong,
-        "validity": valid if unread else _check_valid(lattice, reads or ()),
-        "order": ordered if unread else _check_order(lattice, reads or ()),
+        "validity": _check_valid(lattice, seen),
+        "order": _check_order(lattice, seen),
         "up-to-date": converged,
     }
     return Verdict(lattice, witnesses)
@@ -135,9 +135,7 @@ def _choose(fronts: list[Front]) -> list[Vector]:
 def _backwards(fronts: list[Front], later: int, places: tuple[Vector, ...]) -> Backwards:
     """The first state after which the later one has no place left."""
     earlier = next(
-        at
-        for at in range(later)
-        if not any(contains(place, vector) for place in places for vector in fronts[at])
+        at for at in range(later) if not any(contains(place, vector) for place in places for vector in fronts[at])
     )
     return Backwards(earlier, later, tuple(sorted(fronts[earlier])), places)
 
@@ -146,7 +144,7 @@ def _backwards(fronts: list[Front], later: int, places: tuple[Vector, ...]) -> B
 
 
 def _step_fronts(lattice: Lattice, runs: States) -> list[Front]:
-    """As ``_fronts``, by single transactions from the initial vector; no two neighbours of ``runs`` are equal."""
+    """As ``_fronts``, by single transactions from the initial vector; no two neighbours are equal."""
     fronts = [lattice.begin(runs[0])]
     for state in runs[1:]:
         if not fronts[-1]:
@@ -159,7 +157,7 @@ def _check_steps(lattice: Lattice, states: States) -> Witness:
     runs = [[at for at, _ in run] for _, run in groupby(enumerate(states), key=lambda item: item[1])]
     values = [states[run[0]] for run in runs]
     fronts = _step_fronts(lattice, values)
-    if lattice.final in fronts[-1] and len(fronts) == len(runs):
+    if lattice.final in fronts[-1]:
         return _placed_on_path(lattice, runs, fronts)
     if not fronts[0]:
         return NotInitial(Difference.of(states[0], lattice.value(lattice.initial)))

@@ -89,11 +89,11 @@ class Lattice(VectorSpace):
     # -- one transaction at a time ---------------------------------------------------------------------------
 
     def begin(self, value: MemoryBag) -> Front:
-        """Where the first state may stand: at the initial vector, or past transactions that change nothing."""
+        """Where the first state may stand: at the initial vector, or past what changes nothing."""
         return self._staying([self.initial], value) if self.value(self.initial) == value else NOWHERE
 
     def step(self, front: Front, value: MemoryBag) -> Front:
-        """Where a state of another value may stand: one transaction on, or past more that change nothing."""
+        """Where a state of another value may stand: one transaction on, or past more of no effect."""
         found = self._steps.get((front, value))
         if found is None:
             entered = [v for earlier in front for v in self.after(earlier) if self.value(v) == value]

@@ -52,9 +52,7 @@ LEVELS: Mapping[str, Level] = {
             implies=("strong",),
         ),
         Level("validity", "every value read equals the view over some legal vector"),
-        Level(
-            "order", "the values read are valid, by vectors that never go backwards", implies=("validity",)
-        ),
+        Level("order", "the values read are valid, by vectors that never go backwards", implies=("validity",)),
         Level(
             "up-to-date",
             "every update is covered: a read after all activity sees the view over the final source states",

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup
+from weir.algebra.hops import Lookup, answer
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query, evaluate, sub_updates, substitute, whole
 from weir.algebra.view import View
@@ -97,9 +97,7 @@ def change_of(view: View, update: Update) -> Query:
 
 def apply_update(relations: Relations, update: Update) -> Relations:
     """The tables after a transaction. Tables that the history does not hold are not followed."""
-    changed = {
-        name: relations[name] + _in_memory(delta) for name, delta in update.deltas if name in relations
-    }
+    changed = {name: relations[name] + _in_memory(delta) for name, delta in update.deltas if name in relations}
     return {**relations, **changed}
 
 
@@ -108,22 +106,16 @@ def _evaluate(query: Query, relations: Relations) -> MemoryBag:
     try:
         asked = next(steps)
         while True:
-            asked = steps.send(answer(asked, relations))
+            asked = steps.send(answer(asked, _table(asked.relation, relations)))
     except StopIteration as stop:
         return _in_memory(stop.value)
 
 
-def answer(lookup: Lookup, relations: Relations) -> MemoryBag:
-    """The rows that a lookup asks for; the view's own predicates decide, so its selection is left to them."""
-    if lookup.relation not in relations:
+def _table(name: Relation, relations: Relations) -> MemoryBag:
+    if name not in relations:
         known = ", ".join(sorted(map(str, relations))) or "none"
-        raise HistoryError(
-            f"the history holds no table {lookup.relation}; add its initial rows (it holds: {known})"
-        )
-    rows = relations[lookup.relation]
-    if lookup.keys is not None:
-        rows = rows.matching(_in_memory(lookup.keys), [(name, name) for name in lookup.key_columns])
-    return rows.keep(lookup.columns)
+        raise HistoryError(f"the history holds no table {name}; add its initial rows (it holds: {known})")
+    return relations[name]
 
 
 def _in_memory(bag: Bag) -> MemoryBag:

@@ -21,7 +21,7 @@ from operator import ge
 from weir.consistency.history import HistoryError, SourceHistory, Vector
 from weir.messages import GlobalTransaction, Position
 
-Part = tuple[int, Position]  # (which source, which of its transactions, counted from 0)
+Part = tuple[int, int]  # (which source, which of its transactions, counted from 0)
 Parts = tuple[Part, ...]
 
 
@@ -75,7 +75,7 @@ class VectorSpace:
         ]
 
     def walk(self, earlier: Vector, later: Vector) -> Iterator[Vector]:
-        """One way from a legal vector to a legal one that contains it, by single transactions; with the end."""
+        """One way from a legal vector to a legal one that contains it, by single transactions."""
         while earlier != later:
             earlier = next(vector for vector in self.after(earlier) if contains(later, vector))
             yield earlier
@@ -94,8 +94,11 @@ class VectorSpace:
             raise HistoryError(
                 f"positions of unknown source {', '.join(sorted(unknown))}; known: {', '.join(self.names)}"
             )
-        known = zip(self.names, since or self.initial, strict=True)
-        return tuple(positions.get(name, position) for name, position in known)
+        known = zip(self.sources, since or self.initial, strict=True)
+        return tuple(
+            _count_up_to(source, positions[source.name]) if source.name in positions else unmoved
+            for source, unmoved in known
+        )
 
     # -- words -----------------------------------------------------------------------------------------------
 
@@ -106,9 +109,7 @@ class VectorSpace:
     def between(self, earlier: Vector, later: Vector) -> tuple[str, ...]:
         """The names of the transactions that only ``later`` contains; a global transaction once."""
         names = [
-            update.part_of.identifier
-            if update.part_of
-            else update.name or f"{update.source}#{update.position}"
+            update.part_of.identifier if update.part_of else update.name or f"{update.source}#{update.position}"
             for source, start, end in zip(self.sources, earlier, later, strict=True)
             for update in source.updates[start:end]
         ]
@@ -121,13 +122,21 @@ class VectorSpace:
             vector = ready[0]
             ready = self.after(vector)
         if vector != self.final:
-            stuck = self.between(
-                vector, tuple(min(p + 1, n) for p, n in zip(vector, self.final, strict=True))
-            )
+            stuck = self.between(vector, tuple(min(p + 1, n) for p, n in zip(vector, self.final, strict=True)))
             raise HistoryError(
                 f"transactions {', '.join(stuck)} have no serial order: two sources committed their parts in"
                 " different orders; order the global transactions alike everywhere"
             )
+
+
+def _count_up_to(source: SourceHistory, position: Position) -> int:
+    """How many transactions a source's own position stands for."""
+    count = source.counts.get(position)
+    if count is None:
+        raise HistoryError(
+            f"position {position} of source {source.name} is neither its start nor the end of a transaction"
+        )
+    return count
 
 
 def _moved(vector: Vector, parts: Parts, by: int) -> Vector:
@@ -147,9 +156,7 @@ def _parts_by_place(sources: Sequence[SourceHistory]) -> list[list[Parts]]:
             if update.part_of is not None:
                 parts.setdefault(update.part_of, []).append((at, index))
     for transaction, places in parts.items():
-        _require_whole(
-            transaction, Counter(sources[at].name for at, _ in places), {source.name for source in sources}
-        )
+        _require_whole(transaction, Counter(sources[at].name for at, _ in places), {source.name for source in sources})
     return [
         [tuple(parts[u.part_of]) if u.part_of else ((at, index),) for index, u in enumerate(source.updates)]
         for at, source in enumerate(sources)

@@ -34,10 +34,7 @@ class Placed:
     path: tuple[Vector, ...] = ()
 
     def explain(self, space: VectorSpace) -> str:
-        return (
-            "; ".join(f"state {at} at {space.describe(vector)}" for at, vector in self.vectors.items())
-            or "always"
-        )
+        return "; ".join(f"state {at} at {space.describe(vector)}" for at, vector in self.vectors.items()) or "always"
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,7 @@ class Backwards:
     places: tuple[Vector, ...]
 
     def explain(self, space: VectorSpace) -> str:
-        reached, places = (
-            " or ".join(map(space.describe, vectors)) for vectors in (self.reached, self.places)
-        )
+        reached, places = (" or ".join(map(space.describe, vectors)) for vectors in (self.reached, self.places))
         return f"state {self.later} goes back to {places} after state {self.earlier} was at {reached}"
 
 
