@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 from weir.algebra.bag import Bag
 from weir.algebra.hops import finish
 from weir.algebra.view import View
-from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts, Need
+from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts, Need, Setting
 from weir.algorithms.node import Node, Reaction, Read
 from weir.algorithms.token import Entry, Token, TokenNode, bottom, change, multiply
 from weir.messages import Add, Effect, NodeMessage, Position, Send, Update
@@ -39,7 +39,7 @@ from weir.messages import Add, Effect, NodeMessage, Position, Send, Update
 STRONG = {SINGLE_SOURCE: "strong", SINGLE_UPDATE: "strong", SOURCE_LOCAL: "strong"}
 
 
-def _several_terms(view: View) -> str | None:
+def _several_terms(view: View, setting: Setting) -> str | None:
     if len(view.terms) == 1:
         return None
     return f"it is a UNION ALL of {len(view.terms)} parts, and one token carries one of them; use multi-ring"
