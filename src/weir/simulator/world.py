@@ -7,7 +7,7 @@ with equal keys have the same future and the same past as far as a reader of the
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
@@ -30,10 +30,16 @@ class Observer(Protocol):
     def ran(self, update: Update) -> None: ...
     def asked(self, ask: Ask) -> None: ...
     def answered(self, answer: Answer, reads: Reads) -> None: ...
-    def sent(self, sender: str | None, send: Send) -> None: ...  # by the node at a source, or (None) by the warehouse
     def delivered(self, message: Message) -> None: ...
     def committed(self, commit: Commit, view: MemoryBag) -> None: ...
     def read(self, view: MemoryBag) -> None: ...
+
+
+@runtime_checkable
+class NodeObserver(Protocol):
+    """Somebody who also watches what nodes send and receive; the sender is a source, or (None) the warehouse."""
+
+    def sent(self, sender: str | None, send: Send) -> None: ...
 
 
 class World:
@@ -178,7 +184,8 @@ class World:
                 assert sender is not None, "the warehouse sends nothing to itself"
                 self.channels[sender] += (send.message,)
             for observer in self.observers:
-                observer.sent(sender, send)
+                if isinstance(observer, NodeObserver):
+                    observer.sent(sender, send)
 
     def _deliver(self, step: Step) -> None:
         channel = self.channels.get(step.name, ())
