@@ -2,12 +2,13 @@
 
 Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 4.3.
 
-The view's slots are divided into groups of ``size`` (the paper's p), taken along the joins. An update asks the other p - 1 tables of its group and
-nobody else; ``p = 1`` stores every table and asks nothing (the copies of the ECA paper), ``p = n`` is SWEEP. The paper takes
-any p tables in a row. Here a group is closed early when no table left is joined to it: the auxiliary view of tables that are
-not joined is a cross product.
+The view's slots are divided into groups of ``size`` (the paper's p), taken along the joins. An update asks the other
+p - 1 tables of its group and nobody else; ``p = 1`` stores every table and asks nothing (the copies of the ECA
+paper), ``p = n`` is SWEEP. The paper takes any p tables in a row. Here a group is closed early when no table left is
+joined to it: the auxiliary view of tables that are not joined is a cross product.
 
-One update is in process at a time and the other groups are frozen meanwhile: what the delta meets in them is the state before it.
+One update is in process at a time and the other groups are frozen meanwhile: what the delta meets in them is the
+state before it.
 
 Needs: space for the auxiliary views. Promised level: complete. Messages: p - 1 questions per update.
 Invariant: the view and every auxiliary view equal their definitions over the vector of everything shown.

@@ -2,22 +2,27 @@
 
 Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 4.4.
 
-``f_parti`` goes through the tables in descending order of update frequency and fills a group until its sum exceeds ``M = floor(sum f / K)``, then
-the next. So the hottest tables end up in the smallest groups, and the average refresh time, weighted by frequency, falls.
+``f_parti`` goes through the tables in descending order of update frequency and fills a group until its sum exceeds
+``M = floor(sum f / K)``, then the next. So the hottest tables end up in the smallest groups, and the average refresh
+time, weighted by frequency, falls.
 
-Frequencies are counts of updates per table, given (``frequencies``, by ``source.table``) or measured: after every ``repartition_after``
-updates shown the groups are computed again from what was counted since the last time, and changed if they differ.
+Frequencies are counts of updates per table, given (``frequencies``, by ``source.table``) or measured: after every
+``repartition_after`` updates shown the groups are computed again from what was counted since the last time, and
+changed if they differ.
 
 Three choices the paper leaves open:
 - Tables of equal frequency come in the order of the joins, so that neighbours stay together.
-- Frequency alone may put tables into a group that are not joined to each other; their auxiliary view is a cross product. Such a group is split into
-  its joined parts, which ask less and store less; ``split_unjoined=False`` keeps it as the paper has it.
+- Frequency alone may put tables into a group that are not joined to each other; their auxiliary view is a cross
+  product. Such a group is split into its joined parts, which ask less and store less; ``split_unjoined=False`` keeps
+  it as the paper has it.
 - A table that fills several slots counts in each of them, since an update of it is swept from each.
 
-Slips: with ``f`` as shares of 1, as the paper's formula (3) has them, M is 0 and every table is a group of its own: counts are meant. And since a
-group is filled until its sum EXCEEDS M, there may be fewer than K groups: six tables of equal frequency and K = 3 give two groups of three.
+Slips: with ``f`` as shares of 1, as the paper's formula (3) has them, M is 0 and every table is a group of its own:
+counts are meant. And since a group is filled until its sum EXCEEDS M, there may be fewer than K groups: six tables of
+equal frequency and K = 3 give two groups of three.
 
-Needs: space, frequencies. Promised level: complete, as equal partition. Messages: group size - 1 questions per update.
+Needs: space, frequencies. Promised level: complete, as equal partition. Messages: group size - 1 questions per
+update.
 """
 
 from __future__ import annotations
@@ -57,7 +62,9 @@ def f_parti(frequencies: Sequence[tuple[T, int]], groups: int) -> list[list[T]]:
     return parts
 
 
-def ranked_parts(term: Term, frequencies: Frequencies, groups: int, split_unjoined: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
+def ranked_parts(
+    term: Term, frequencies: Frequencies, groups: int, split_unjoined: bool
+) -> Iterator[tuple[int, tuple[int, ...]]]:
     """A term's groups with the rank of the F_Parti group they come from, hottest first."""
     walk = [0, *hop_order(term, [0])]
     counted = [(slot, frequencies.get(str(term.slots[slot].relation), 0)) for slot in walk]
@@ -103,7 +110,7 @@ class FrequencyPartition(Partitioned):
     ) -> None:
         super().__init__(*arguments, **options)
         if repartition_after is not None and repartition_after < 1:
-            raise WeirError(f"repartition_after = {repartition_after} makes no sense; give a number of updates from 1 on")
+            raise WeirError(f"repartition_after = {repartition_after} makes no sense; give a number of updates")
         self.groups, self.split_unjoined, self.repartition_after = groups, split_unjoined, repartition_after
         self.counted: dict[str, int] = {}  # updates shown per table since the groups were last computed
         self.counted_updates = 0
@@ -121,7 +128,9 @@ class FrequencyPartition(Partitioned):
         if groups < 1:
             raise WeirError(f"{groups} groups make no sense; give a number of at least 1")
         known = checked(view, frequencies)
-        return partition_terms(view, lambda term: [part for _, part in ranked_parts(term, known, groups, split_unjoined)])
+        return partition_terms(
+            view, lambda term: [part for _, part in ranked_parts(term, known, groups, split_unjoined)]
+        )
 
     def shown(self, update: Update) -> None:
         if self.repartition_after is not None:

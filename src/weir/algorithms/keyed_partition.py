@@ -1,16 +1,20 @@
 """Keyed partition: hot groups carry keys, so a delete there asks nobody.
 
-Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 5.2, which only outlines it.
+Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 5.2,
+which only outlines it.
 
-The ``hot`` first groups of F_Parti are **special**: their auxiliary views also carry the key of every slot that has one. A row deleted from such a slot
-then takes with it exactly the rows of the auxiliary view that carry its key, which are at hand: the delta is their negation, and nothing is
-asked. Inserts are swept as ever, and so are deletes from tables without a key.
+The ``hot`` first groups of F_Parti are **special**: their auxiliary views also carry the key of every slot that has
+one. A row deleted from such a slot then takes with it exactly the rows of the auxiliary view that carry its key,
+which are at hand: the delta is their negation, and nothing is asked. Inserts are swept as ever, and so are deletes
+from tables without a key.
 
-A transaction that does both in a group is a run of two parts: first all deletes by key, then the rest, swept. The sources answer with
-the whole transaction in, so for the sweep the transaction is only its rest: the deletes have happened before it.
+A transaction that does both in a group is a run of two parts: first all deletes by key, then the rest, swept. The
+sources answer with the whole transaction in, so for the sweep the transaction is only its rest: the deletes have
+happened before it.
 
-Needs: space, and a key of at least one table (the key of a table must be unique and not NULL). Promised level: complete, as frequency
-partition. Messages: 0 for deletes from keyed tables of hot groups, else group size - 1 questions.
+Needs: space, and a key of at least one table (the key of a table must be unique and not NULL). Promised level:
+complete, as frequency partition. Messages: 0 for deletes from keyed tables of hot groups, else group size - 1
+questions.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ def _no_keys(view: View, setting: Setting) -> str | None:
     if any(slot.key for term in view.terms for slot in term.slots):
         return None
     tables = ", ".join(str(relation) for relation in view.relations)
-    return f"none of its tables ({tables}) has a key; declare one at a source, or use frequency-partition, which needs none"
+    return f"none of its tables ({tables}) has a key; declare one at a source, or use frequency-partition instead"
 
 
 class KeyedPartition(FrequencyPartition):
@@ -80,7 +84,7 @@ class KeyedPartition(FrequencyPartition):
             self.view, groups=self.groups, frequencies=frequencies, split_unjoined=self.split_unjoined, hot=self.hot
         )
 
-    # -- deletes by key -------------------------------------------------------------------------------------------------
+    # -- deletes by key ------------------------------------------------------------------------------------------------
 
     def _begin(self, arrival: int, group: Group) -> Iterator[Effect]:
         rest = swept_part(group, self.queue[arrival])

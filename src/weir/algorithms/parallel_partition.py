@@ -2,15 +2,16 @@
 
 Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 5.1.
 
-Two phases: each group maintains its auxiliary view by itself, with SWEEP; then the view is brought forward by what the groups have
-found. r updates in r groups take the time of one. The paper does not say when the second phase runs. Here: whenever the oldest update
-that is not shown has been swept in all its groups, everything that is done up to the next one that is not is shown, as ONE
-step. Nothing waits for a quiet moment, and the vector shown is always that of a prefix of the arrivals.
+Two phases: each group maintains its auxiliary view by itself, with SWEEP; then the view is brought forward by what
+the groups have found. r updates in r groups take the time of one. The paper does not say when the second phase runs.
+Here: whenever the oldest update that is not shown has been swept in all its groups, everything that is done up to the
+next one that is not is shown, as ONE step. Nothing waits for a quiet moment, and the vector shown is always that of a
+prefix of the arrivals.
 
-A state between two updates that are shown together is never seen: strong, not complete. But the price is not needed. Every group
-hands in its deltas per update, so they can as well be shown one after the other, which ``one_by_one`` does: complete, with the same
-messages at the same time. (The auxiliary views must then stand at the vector shown, and not be ahead of it: that is why
-deltas wait in ``deltas``.)
+A state between two updates that are shown together is never seen: strong, not complete. But the price is not needed.
+Every group hands in its deltas per update, so they can as well be shown one after the other, which ``one_by_one``
+does: complete, with the same messages at the same time. (The auxiliary views must then stand at the vector shown, and
+not be ahead of it: that is why deltas wait in ``deltas``.)
 
 Groups are of equal ``size``, or, when ``groups`` is given, by frequency with all options of frequency partition.
 

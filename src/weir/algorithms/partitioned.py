@@ -1,20 +1,22 @@
 """What the four partition algorithms share: one auxiliary view per group, an update swept inside its groups only.
 
-Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", sections 4 and 5.
+Paper: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", sections 4, 5.
 
-An update of a table in group k is swept over the group's own slots (``weir.algorithms.sweeping`` on the auxiliary view): p - 1
-questions for a group of p. The rest of its effect on the view is a join with the other groups' auxiliary views, which are at hand.
+An update of a table in group k is swept over the group's own slots (``weir.algorithms.sweeping`` on the auxiliary
+view): p - 1 questions for a group of p. The rest of its effect on the view is a join with the other groups' auxiliary
+views, which are at hand.
 
-- A transaction that touches several groups is swept in each of them; it counts as done when all are. Inside a group the sweep takes its
-  slots as a run of sub-updates; between groups ``view_change`` does.
-- Every group takes its updates in the order of arrival, one at a time. Updates are shown in the order of arrival too, so what is
-  not yet shown is all that a sweep may have to take out of an answer.
+- A transaction that touches several groups is swept in each of them; it counts as done when all are. Inside a group
+  the sweep takes its slots as a run of sub-updates; between groups ``view_change`` does.
+- Every group takes its updates in the order of arrival, one at a time. Updates are shown in the order of arrival too,
+  so what is not yet shown is all that a sweep may have to take out of an answer.
 - The auxiliary views are kept at the vector of the view, and every commit carries their changes with the view's.
 
-**New groups while running.** When an algorithm wants other groups it first finishes what it has begun; further updates wait. Then the
-new auxiliary views are built for exactly the vector that the view stands at (``weir.algorithms.regrouping``), and work goes on. The view
-is not touched and nothing is committed in between, so a reader cannot tell: the level is that of the algorithm. What has changed
-among the auxiliary views is stored with the next commit: new ones as what they hold, those that are gone as its negation.
+**New groups while running.** When an algorithm wants other groups it first finishes what it has begun; further
+updates wait. Then the new auxiliary views are built for exactly the vector that the view stands at
+(``weir.algorithms.regrouping``), and work goes on. The view is not touched and nothing is committed in between, so a
+reader cannot tell: the level is that of the algorithm. What has changed among the auxiliary views is stored with the
+next commit: new ones as what they hold, those that are gone as its negation.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Partitioned(Algorithm):
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
         super().__init__(view, auxiliary, **options)
         if auxiliary is None:
-            raise WeirError(f"{self.facts.name} cannot start without its auxiliary views: load what auxiliary_for asks for")
+            raise WeirError(f"{self.facts.name} lacks its auxiliary views: load what auxiliary_for asks for")
         groups = check_partition(view, tuple(group_named(view, name) for name in auxiliary))
         self.content: dict[Group, Bag] = dict(zip(groups, auxiliary.values(), strict=True))  # as of the view's vector
         self.queue: dict[int, Update] = {}  # received, not yet shown
@@ -67,7 +69,7 @@ class Partitioned(Algorithm):
         """The auxiliary views as they are, by name: what the partition costs in space."""
         return {group.name: bag for group, bag in self.content.items()}
 
-    # -- what the variants decide ---------------------------------------------------------------------------------------
+    # -- what the variants decide --------------------------------------------------------------------------------------
 
     def admits(self, arrival: int) -> bool:
         """Whether this update may be in process now. Here: one at a time, all other groups frozen."""
@@ -85,7 +87,7 @@ class Partitioned(Algorithm):
         for arrival in done:
             yield self.show([arrival])
 
-    # -- messages -------------------------------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------------------
 
     def on_update(self, update: Update) -> Iterator[Effect]:
         self.queue[self.updates] = update
@@ -105,7 +107,7 @@ class Partitioned(Algorithm):
         yield from self.commits(self._done())
         yield from self._go_on_working()
 
-    # -- working through the queue ----------------------------------------------------------------------------------------
+    # -- working through the queue -------------------------------------------------------------------------------------
 
     def _go_on_working(self) -> Iterator[Effect]:
         """Starts whatever may start. A sweep that needs no question ends inside: the flag keeps that from nesting."""
@@ -127,7 +129,8 @@ class Partitioned(Algorithm):
             return None
         busy: set[Group] = set()
         for arrival, update in self.queue.items():
-            if not self.admits(arrival) or (self.wants_new_groups() and arrival > self.begun) or len(busy) == len(self.content):
+            finishing_only = self.wants_new_groups() and arrival > self.begun
+            if finishing_only or not self.admits(arrival) or len(busy) == len(self.content):
                 return None
             for group in self._open(arrival, update):
                 if group not in busy and (arrival, group) not in self.running:
@@ -152,7 +155,7 @@ class Partitioned(Algorithm):
             done.append(arrival)
         return done
 
-    # -- showing ----------------------------------------------------------------------------------------------------------
+    # -- showing -------------------------------------------------------------------------------------------------------
 
     def show(self, arrivals: list[int]) -> Commit:
         """One commit for these updates, of the view and of the auxiliary views together."""
@@ -172,13 +175,15 @@ class Partitioned(Algorithm):
         """Told of every update that is shown."""
 
     def _take_changes(self, arrivals: list[int]) -> dict[Group, Bag]:
-        taken = {group: [self.deltas.pop((at, group)) for at in arrivals if (at, group) in self.deltas] for group in self.content}
+        taken: dict[Group, list[Bag]] = {group: [] for group in self.content}
+        for arrival, group in [key for key in self.deltas if key[0] in arrivals]:
+            taken[group].append(self.deltas.pop((arrival, group)))
         return {group: total(*deltas) for group, deltas in taken.items() if deltas}
 
     def _content(self) -> Content:
         return tuple(self.content.items())
 
-    # -- new groups -------------------------------------------------------------------------------------------------------
+    # -- new groups ----------------------------------------------------------------------------------------------------
 
     def _change_groups(self) -> Iterator[Effect]:
         groups = self.new_groups()

@@ -3,12 +3,13 @@
 A **group** is a set of slots of one term. Its auxiliary view ``V_k`` is the join of these slots with
 
 - the conditions that fit into the group, applied;
-- the columns that the term's select list, or a condition that reaches out of the group, still needs; for a **keyed** group
-  also the key of every slot that has one.
+- the columns that the term's select list, or a condition that reaches out of the group, still needs; for a **keyed**
+  group also the key of every slot that has one.
 
-Columns keep their names inside the term (``alias.column``), so an auxiliary view is a partial result of its term, and the term is the
-join of its groups' auxiliary views by the conditions between them. That join is bilinear like any other: when several groups
-change, their deltas are taken one group after the other, earlier groups as they will be and later ones as they are.
+Columns keep their names inside the term (``alias.column``), so an auxiliary view is a partial result of its term, and
+the term is the join of its groups' auxiliary views by the conditions between them. That join is bilinear like any
+other: when several groups change, their deltas are taken one group after the other, earlier groups as they will be
+and later ones as they are.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def group_named(view: View, name: str) -> Group:
     try:
         return Group(int(index), view.terms[int(index)], tuple(map(int, slots.split("+"))), name.endswith("k"))
     except (ValueError, IndexError):
-        raise WeirError(f"'{name}' is no auxiliary view of {view.name}: its name must say term and slots, as in 0:1+2") from None
+        raise WeirError(f"'{name}' is no auxiliary view of {view.name}: a name says term and slots, as 0:1+2") from None
 
 
 def check_partition(view: View, groups: Groups) -> Groups:
@@ -81,13 +82,13 @@ def check_partition(view: View, groups: Groups) -> Groups:
     held = sorted((group.index, slot) for group in groups for slot in group.slots)
     if held != [(index, slot) for index, term in enumerate(view.terms) for slot in range(len(term.slots))]:
         raise WeirError(
-            f"the groups {', '.join(group.name for group in groups)} do not hold every table of view {view.name} exactly once; "
-            "load the auxiliary views that the algorithm asks for, and drop those it has emptied"
+            f"the groups {', '.join(group.name for group in groups)} do not hold every table of view {view.name} "
+            "exactly once; load the auxiliary views that the algorithm asks for, and drop those it has emptied"
         )
     return groups
 
 
-# -- a group's auxiliary view -----------------------------------------------------------------------------------------------
+# -- a group's auxiliary view ------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -128,7 +129,7 @@ def _keys(group: Group) -> set[str]:
     return {slot.qualify(name) for slot in (group.term.slots[at] for at in group.slots) for name in slot.key}
 
 
-# -- putting them together --------------------------------------------------------------------------------------------------
+# -- putting them together ---------------------------------------------------------------------------------------------
 
 
 def view_change(view: View, content: Content, changes: Mapping[Group, Bag]) -> Bag | None:
@@ -176,7 +177,7 @@ def tied(term: Term, one: Iterable[int], other: Iterable[int]) -> bool:
     return any(at in here and to in there for e in term.equalities for at, _, to, _ in e.sides())
 
 
-# -- making groups ------------------------------------------------------------------------------------------------------------
+# -- making groups -----------------------------------------------------------------------------------------------------
 
 
 def partition_terms(view: View, grouping: Callable[[Term], Iterable[Iterable[int]]]) -> Groups:
@@ -189,8 +190,8 @@ def partition_terms(view: View, grouping: Callable[[Term], Iterable[Iterable[int
 def joined_parts(term: Term, slots: Iterable[int], size: int | None = None) -> list[tuple[int, ...]]:
     """The slots in parts of at most ``size`` that are each held together by equalities.
 
-    A part grows by the next slot that is tied to it and is closed when there is none: a part that is no join would be a cross
-    product, which costs more space and saves no question.
+    A part grows by the next slot that is tied to it and is closed when there is none: a part that is no join would be
+    a cross product, which costs more space and saves no question.
     """
     left, parts = list(slots), []
     while left:

@@ -1,11 +1,13 @@
 """Auxiliary views for new groups, as of the view's own vector, while updates wait.
 
-A new group is put together from pieces: auxiliary views of old groups that lie inside it and hold the columns it wants (joined
-here), and tables that no such view covers (asked for, hop by hop). A source answers as of now, but the view stands where the last
-update was shown; so every update that waits in the queue is taken out of the answer. It is a sweep with the whole view as its
-delta: compensation is the same, only that every row has the same arrival number, so the later updates are simply subtracted.
+A new group is put together from pieces: auxiliary views of old groups that lie inside it and hold the columns it
+wants (joined here), and tables that no such view covers (asked for, hop by hop). A source answers as of now, but the
+view stands where the last update was shown; so every update that waits in the queue is taken out of the answer. It is
+a sweep with the whole view as its delta: compensation is the same, only that every row has the same arrival number,
+so the later updates are simply subtracted.
 
-A group that is a union of old ones needs no question. A part of an old one does: the join has dropped the rows without partners.
+A group that is a union of old ones needs no question. A part of an old one does: the join has dropped the rows
+without partners.
 """
 
 from __future__ import annotations
