@@ -50,6 +50,8 @@ def f_parti(frequencies: Sequence[tuple[T, int]], groups: int) -> list[list[T]]:
     >>> f_parti([("a", 1), ("b", 6), ("c", 2), ("d", 1)], 2)
     [['b'], ['c', 'a', 'd']]
     """
+    if groups < 1:
+        raise WeirError(f"{groups} groups make no sense; give a number of at least 1")
     limit = sum(frequency for _, frequency in frequencies) // groups  # M
     parts: list[list[T]] = []
     filled = limit + 1
@@ -125,8 +127,6 @@ class FrequencyPartition(Partitioned):
         split_unjoined: bool = True,
         **options: Any,
     ) -> Groups:
-        if groups < 1:
-            raise WeirError(f"{groups} groups make no sense; give a number of at least 1")
         known = checked(view, frequencies)
         return partition_terms(
             view, lambda term: [part for _, part in ranked_parts(term, known, groups, split_unjoined)]
