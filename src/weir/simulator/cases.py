@@ -13,7 +13,7 @@ from itertools import count
 
 from weir.algorithms.base import GLOBAL, ONE_SOURCE, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Setting
 from weir.consistency.replay import Running
-from weir.messages import Change, Update
+from weir.messages import Update
 from weir.simulator.builtin import find, names
 from weir.simulator.generate import Shape, generate
 from weir.simulator.scenario import Scenario
@@ -38,17 +38,17 @@ def kind_of(scenario: Scenario) -> str:
         return GLOBAL
     if len(scenario.view.sources) == 1:
         return SINGLE_SOURCE
-    return SINGLE_UPDATE if all(map(_is_single, scenario.updates)) else SOURCE_LOCAL
+    return SINGLE_UPDATE if all(_is_single(scenario, update) for update in scenario.updates) else SOURCE_LOCAL
 
 
-def _is_single(update: Update) -> bool:
-    """One row inserted, deleted or modified."""
-    return len(update.changes) == 1 and all(_count(update.changes[0], sign) <= 1 for sign in (1, -1))
-
-
-def _count(change: Change, sign: int) -> int:
-    rows = change.inserted if sign > 0 else change.deleted
-    return 0 if rows is None else sum(weight for _, weight in rows.items())
+def _is_single(scenario: Scenario, update: Update) -> bool:
+    """One row inserted, deleted, or modified under its key."""
+    if len(update.changes) != 1:
+        return False
+    change = update.changes[0]
+    rows = [bag for bag in (change.inserted, change.deleted) if bag is not None]
+    keys = [bag.keep(scenario.tables[change.relation].key) for bag in rows]
+    return all(sum(weight for _, weight in bag.items()) == 1 for bag in rows) and keys.count(keys[0]) == len(keys)
 
 
 def is_fit(scenario: Scenario, algorithm: type[Algorithm]) -> bool:

@@ -36,9 +36,8 @@ from weir.simulator.step import Schedule
 from weir.simulator.world import World
 
 MANY_VECTORS = 1000  # from here on the carried vectors are tried first
-HASTE = (None, 0.1, 0.4)  # of random runs, in turn
-CALM = 0.15  # the haste of long runs: what queues up in a hurry makes some algorithms ask exponentially much
-LONG_RUN = 10  # updates
+HASTE = (None, 0.1, 0.4)  # of random runs, in turn (see run_at_random)
+CALM, CALMER = (0.15,), (0.03,)  # of long runs: what queues up in a hurry makes some algorithms ask exponentially much
 
 
 class SweepUncompensated(Sweep):
@@ -49,6 +48,15 @@ class SweepUncompensated(Sweep):
     def reply_for(self, key: Any, answer: Answer) -> Reply:
         return Reply(answer.bags)
 
+
+EXPLAINED = {
+    (
+        "t-strobe",
+        GLOBAL,
+    ): "the paper's weak asks that each source be in a state of its own, and lets a global transaction be "
+    "shown in parts; here a state must hold it wholly or not at all. Part by part it is strong",
+}
+"""Claims that do not hold as measured here, and why (docs/spectrum.md)."""
 
 CONTROLS: dict[str, type[Algorithm]] = {SweepUncompensated.facts.name: SweepUncompensated}
 
@@ -67,34 +75,37 @@ class Runs:
 
     size: Size
     each: int
+    haste: tuple[float | None, ...] = HASTE
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried per cell: sizes explored wholly, and by lot. ``states``: at the most in all, and in one scenario."""
+    """How much is tried per cell: sizes explored wholly, and by lot. ``states``: at the most in all, and in one scenario.
+
+    ``refused``: sizes tried by lot where the algorithm would refuse the view; its questions explode there.
+    """
 
     small: tuple[Size, ...]
     states: int
     states_each: int
     large: tuple[Runs, ...]
-
-    @property
-    def random_schedules(self) -> int:
-        return sum(runs.size.scenarios * runs.each for runs in self.large)
+    refused: tuple[Runs, ...]
 
 
 FULL = Effort(
     (Size(8, 2, 3, 2), Size(8, 3, 3, 2), Size(6, 2, 3, 3), Size(8, 3, 3, 3), Size(4, 3, 3, 4)),
     states=40_000, states_each=12_000,
     large=(
-        Runs(Size(40, 3, 3, 4), 125), Runs(Size(20, 2, 4, 6), 100), Runs(Size(20, 3, 4, 8), 100),
-        Runs(Size(20, 4, 4, 12), 40), Runs(Size(8, 5, 5, 20), 15), Runs(Size(8, 5, 5, 30), 10),
+        Runs(Size(20, 3, 3, 4), 380), Runs(Size(10, 2, 4, 6), 150), Runs(Size(10, 3, 4, 8), 60),
+        Runs(Size(10, 4, 4, 12), 20, CALM), Runs(Size(5, 5, 5, 20), 10, CALMER), Runs(Size(5, 5, 5, 30), 10, CALMER),
     ),
+    refused=(Runs(Size(20, 3, 3, 4), 500),),
 )  # fmt: skip
 QUICK = Effort(
     (Size(4, 2, 3, 2), Size(4, 3, 3, 2), Size(2, 3, 3, 3)),
     states=2_500, states_each=1_500,
-    large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10)),
+    large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, CALM)),
+    refused=(Runs(Size(4, 3, 3, 4), 50),),
 )  # fmt: skip
 
 
@@ -132,8 +143,17 @@ class Row:
         return min(self.shortest, key=NAMES.index, default="complete")
 
     @property
+    def schedules(self) -> int:
+        return self.explored + self.by_lot
+
+    @property
     def claim_holds(self) -> bool:
         return NAMES.index(self.measured) >= NAMES.index(self.claimed)
+
+    @property
+    def explained(self) -> str | None:
+        """Why the claim does not hold here, where that is known."""
+        return None if self.claim_holds else EXPLAINED.get((self.algorithm.facts.name, self.kind))
 
     @property
     def broken(self) -> str | None:
@@ -165,7 +185,7 @@ class Row:
             "scenario": self.kind,
             "claimed": self.claimed,
             "measured": self.measured,
-            "schedules": self.explored + self.by_lot,
+            "schedules": self.schedules,
             "counterexample": write(example) if example else None,
             "breaks": self.broken,
             "steps": len(example.schedules[0].steps) if example else None,
@@ -174,6 +194,7 @@ class Row:
             "states": self.states,
             "by_parts": self.by_parts if self.kind == GLOBAL else None,
             "refused": self.refused,
+            "explained": self.explained,
         }
 
 
@@ -254,13 +275,12 @@ def in_parts(scenario: Scenario) -> Scenario:
 
 def run_large(row: Row, effort: Effort, seed: int) -> None:
     """Random schedules of larger scenarios."""
-    for runs in effort.large:
+    for runs in effort.refused if row.refused else effort.large:
         for scenario in generated(row.kind, row.algorithm, runs.size, seed):
             _run_at_random(row, scenario, runs, seed)
 
 
 def _run_at_random(row: Row, scenario: Scenario, runs: Runs, seed: int) -> None:
-    is_long = runs.size.updates >= LONG_RUN
     start = scenario.begin(row.algorithm, unchecked=True)
     judged: set[History] = set()
     _note_refusal(row, scenario)
@@ -268,7 +288,7 @@ def _run_at_random(row: Row, scenario: Scenario, runs: Runs, seed: int) -> None:
     for number in range(runs.each):
         world = start.fork()
         dice = random.Random(f"{seed}/{scenario.title}/{number}")
-        schedule = run_at_random(world, dice, CALM if is_long else HASTE[number % len(HASTE)])
+        schedule = run_at_random(world, dice, runs.haste[number % len(runs.haste)])
         row.by_lot += 1
         row.states += len(schedule)
         if world.states not in judged:
@@ -286,7 +306,8 @@ def level_below(floor: str, scenario: Scenario, world: World) -> str | None:
         return "none"
     if floor == "convergence":
         return None
-    if prod(position + 1 for position in lattice.final) > MANY_VECTORS and _carried_vectors_prove(floor, scenario, world):
+    vectors = prod(position + 1 for position in lattice.final)
+    if vectors > MANY_VECTORS and _carried_vectors_prove(floor, scenario, world):
         return None
     level = highest_level(lattice, world.states)
     return level if NAMES.index(level) < NAMES.index(floor) else None
