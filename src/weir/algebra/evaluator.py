@@ -1,15 +1,16 @@
 """The in-memory evaluator: a scalar expression's tree, compiled to a function from row to value.
 
-It means what Spark SQL means by the same text (ANSI mode, session time zone UTC), for the core of the language: literals,
-columns, arithmetic, comparisons, three-valued logic, IN, BETWEEN, LIKE, CASE and its kin, casts. All else is Spark's alone and
-raises UnsupportedExpression. ``tests/test_evaluator_against_spark.py`` compares the two.
+It means what Spark SQL means by the same text (ANSI mode, session time zone UTC), for the core of the language:
+literals, columns, arithmetic, comparisons, three-valued logic, IN, BETWEEN, LIKE, CASE and its kin, casts. All else is
+Spark's alone and raises UnsupportedExpression. ``tests/test_evaluator_against_spark.py`` compares the two.
 
-Compilation goes bottom-up over typed nodes (``weir.algebra.scalar.compiled``): operands are compiled, cast to the type they
-meet in, and combined. What Spark refuses at analysis raises TypeMismatch here, at compilation. As in Spark, operands are
-evaluated left to right and no further once the result is known (a division looks at its divisor first), so a part that would
-fail is reached in the same cases; Spark's optimizer may skip still more of them.
+Compilation goes bottom-up over typed nodes (``weir.algebra.scalar.compiled``): operands are compiled, cast to the type
+they meet in, and combined. What Spark refuses at analysis raises TypeMismatch here, at compilation. As in Spark,
+operands are evaluated left to right and no further once the result is known (a division looks at its divisor first),
+so a part that would fail is reached in the same cases; Spark's optimizer may skip still more of them.
 
-Values are normalised (``weir.algebra.types``) on the way in, so they are in every step: in particular -0.0 is 0.0 throughout.
+Values are normalised (``weir.algebra.types``) on the way in, so they are in every step: in particular -0.0 is 0.0
+throughout.
 """
 
 from __future__ import annotations

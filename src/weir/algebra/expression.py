@@ -1,9 +1,9 @@
 """A scalar expression: Spark SQL text over named columns.
 
-An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That makes it
-hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same text for
-the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are ``alias.column``, one name
-with a point in it.
+An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That
+makes it hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same
+text for the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are
+``alias.column``, one name with a point in it.
 """
 
 from __future__ import annotations

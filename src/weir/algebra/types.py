@@ -1,9 +1,9 @@
 """Column types, schemas, and what a value of each type looks like in Python.
 
 The types are Spark's, because a view means what Spark SQL means. A value is an ordinary Python object (``int``,
-``Decimal``, ``float``, ``str``, ``bool``, ``date``, ``datetime``, ``bytes``) or ``None`` for NULL. ``normalise`` is the one
-gate through which values enter a bag: it checks them against the type and picks one representative where Python has
-several for what SQL calls the same value, so that bags can be compared with ``==``:
+``Decimal``, ``float``, ``str``, ``bool``, ``date``, ``datetime``, ``bytes``) or ``None`` for NULL. ``normalise`` is
+the one gate through which values enter a bag: it checks them against the type and picks one representative where
+Python has several for what SQL calls the same value, so that bags can be compared with ``==``:
 
 - NaN becomes the one object ``NAN`` (Spark: NaN equals NaN in grouping and in joins);
 - ``-0.0`` becomes ``0.0`` (Spark normalises it in grouping and in joins);

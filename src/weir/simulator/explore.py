@@ -1,9 +1,9 @@
 """Exploration: every schedule of a small scenario, or many random ones of a larger one.
 
-``every_schedule`` walks the graph of states breadth first. Two orders of independent steps lead to the same state and are
-followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many schedules
-that stands for is counted along the way, as the number of paths. What comes out is the set of different *histories*
-(sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
+``every_schedule`` walks the graph of states breadth first. Two orders of independent steps lead to the same state and
+are followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many
+schedules that stands for is counted along the way, as the number of paths. What comes out is the set of different
+*histories* (sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ def run_at_random(world: World, dice: random.Random) -> Schedule:
 
 
 def run_listed(world: World, steps: Schedule) -> Schedule:
-    """Runs the given steps, then what is left in the default order: deliver, answer, and only then further transactions."""
+    """Runs the given steps, then what is left in the default order: deliver, answer, and only then further
+    transactions.
+    """
     taken = list(steps)
     for number, step in enumerate(steps, 1):
         try:

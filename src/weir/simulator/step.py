@@ -1,10 +1,9 @@
 """The steps of a schedule, and how they are written.
 
-    U1            the source runs its next transaction, the one called U1, and notifies the warehouse
-    answer s      source s answers the oldest question it has received
-    deliver s     the oldest message of source s reaches the warehouse (``deliver s 3``: the third, where channels may reorder)
-    idle          nothing is under way: the warehouse's timer
-    read          a reader looks at the view
+    U1            the source runs its next transaction, the one called U1, and notifies the warehouse answer s
+    source s answers the oldest question it has received deliver s     the oldest message of source s reaches the
+    warehouse (``deliver s 3``: the third, where channels may reorder) idle          nothing is under way: the
+    warehouse's timer read          a reader looks at the view
 """
 
 from __future__ import annotations

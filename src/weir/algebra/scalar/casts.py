@@ -1,7 +1,8 @@
 """CAST between the core types, as Spark does it in ANSI mode: what does not fit fails.
 
-``caster`` gives a function from a non-NULL, normalised value of one type to a normalised value of the other. The function
-raises ``Unreadable`` where CAST fails and TRY_CAST gives NULL. A cast that Spark does not know raises TypeMismatch at once.
+``caster`` gives a function from a non-NULL, normalised value of one type to a normalised value of the other. The
+function raises ``Unreadable`` where CAST fails and TRY_CAST gives NULL. A cast that Spark does not know raises
+TypeMismatch at once.
 """
 
 from __future__ import annotations

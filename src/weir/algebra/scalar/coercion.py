@@ -1,8 +1,8 @@
 """Which type two operands meet in, and which type an operation gives: Spark's rules in ANSI mode.
 
-Integers widen to the wider one. An integer and a fraction, a decimal and a fraction, a string and a fraction or decimal meet in
-double, a string and an integer in bigint; a string and anything else in that other type. A date widens to either kind of
-timestamp, a timestamp without zone to one with. NULL takes the other's type. All else does not mix.
+Integers widen to the wider one. An integer and a fraction, a decimal and a fraction, a string and a fraction or
+decimal meet in double, a string and an integer in bigint; a string and anything else in that other type. A date widens
+to either kind of timestamp, a timestamp without zone to one with. NULL takes the other's type. All else does not mix.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A typed, compiled expression, and the two ways to build on one: cast it, and apply an operation that NULL passes through."""
+"""A typed, compiled expression, and the two ways to build on one: cast it, and apply an operation that NULL passes
+through.
+"""
 
 from __future__ import annotations
 

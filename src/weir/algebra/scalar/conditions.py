@@ -66,7 +66,9 @@ def between(operand: Compiled, low: Compiled, high: Compiled) -> Compiled:
 
 
 def member(operand: Compiled, choices: Sequence[Compiled]) -> Compiled:
-    """IN: TRUE when an element equals it, else NULL when one is NULL. Elements after the first equal one are not evaluated."""
+    """IN: TRUE when an element equals it, else NULL when one is NULL. Elements after the first equal one are not
+    evaluated.
+    """
     type_ = common_type_of_all(part.type for part in (operand, *choices))
     if type_ is None:
         types = ", ".join(str(choice.type) for choice in choices)

@@ -151,7 +151,9 @@ def meet(left: Compiled, right: Compiled) -> tuple[Compiled, Compiled]:
 
 
 def for_comparison(operand: Compiled, type_: Type) -> Compiled:
-    """Cast, unless Python compares the two exactly without it (integers and decimals that the common type holds in full)."""
+    """Cast, unless Python compares the two exactly without it (integers and decimals that the common type holds in
+    full).
+    """
     if type_.name == "decimal" and operand.type.is_numeric:
         exact = as_decimal(operand.type)
         if exact.scale <= type_.scale and exact.precision - exact.scale <= type_.precision - type_.scale:

@@ -90,8 +90,8 @@ def read_fraction(text: str, type_: Type) -> float:
 def float32_of(exact: int | Decimal) -> float:
     """The 32-bit float nearest to an exact number.
 
-    Rounding to 64 bits first and to 32 after can end one off. It cannot when the first rounding picks, of the two doubles
-    around the number, the one with an odd last bit.
+    Rounding to 64 bits first and to 32 after can end one off. It cannot when the first rounding picks, of the two
+    doubles around the number, the one with an odd last bit.
     """
     number = float(exact)
     if math.isfinite(number) and 1e-60 < abs(number) < 1e60:

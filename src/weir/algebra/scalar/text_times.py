@@ -1,7 +1,7 @@
 """Dates and timestamps as text, the way Spark reads and writes them, in a session whose time zone is UTC.
 
-Spark knows years far beyond 1 to 9999 and words such as 'now' or a bare time of day, which mean today's. Python's dates end at
-9999 and the algebra has no clock, so those are refused with an error that says so, also inside TRY_CAST.
+Spark knows years far beyond 1 to 9999 and words such as 'now' or a bare time of day, which mean today's. Python's
+dates end at 9999 and the algebra has no clock, so those are refused with an error that says so, also inside TRY_CAST.
 """
 
 from __future__ import annotations
