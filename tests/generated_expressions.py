@@ -33,7 +33,7 @@ _NUMBERS = st.sampled_from([
 ])  # fmt: skip
 _FRACTIONS = st.sampled_from(["1e0", "-1.5e0", "1e308", "1e-320", "CAST('NaN' AS DOUBLE)", "CAST('-inf' AS FLOAT)", "1e-3", "NULL"])
 _TIMES = st.sampled_from([
-    "DATE '2020-01-01'", "DATE '0001-01-01'", "TIMESTAMP '2020-01-01 10:00:00.5'", "TIMESTAMP '1969-12-31 23:59:59.999999+01:00'",
+    "DATE '2020-01-01'", "DATE '0002-01-01'", "TIMESTAMP '2020-01-01 10:00:00.5'", "TIMESTAMP '1969-12-31 23:59:59.999999+01:00'",
     "TIMESTAMP_NTZ '2020-01-01 00:00:00'", "NULL",
 ])  # fmt: skip
 _TARGETS = st.sampled_from([*LETTERS.values(), "decimal(5,0)", "decimal(38,37)", "decimal(4,4)"])

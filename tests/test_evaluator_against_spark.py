@@ -83,7 +83,7 @@ class Question:
 
 # The same expressions every time. No shrinking: disagreements are collected, and each is small enough to read.
 @settings(
-    max_examples=24, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
+    max_examples=16, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(texts=st.lists(expressions(), min_size=40, max_size=40, unique=True), table=st.lists(rows(SCHEMA), min_size=7, max_size=7))
@@ -99,8 +99,8 @@ def test_generated_expressions_mean_what_spark_means(spark: SparkSession) -> Non
     print("\ncompared with Spark:", ", ".join(f"{count} {what}" for what, count in sorted(compared.items())))
     assert not disagreements, f"{len(disagreements)} disagreements\n" + "\n".join(disagreements[:40])
     assert compared["exact values"] > 3000
-    assert compared["errors"] > 200
-    assert compared["refused expressions"] > 20
+    assert compared["errors"] > 100
+    assert compared["refused expressions"] > 15
     assert compared["out of Python's reach"] < compared["exact values"] / 50
 
 
@@ -167,8 +167,8 @@ def _compare_values(frame: DataFrame, questions: list[Question], what: str) -> N
 
 
 def _compare_errors(question: Question, frames: list[DataFrame]) -> None:
-    """A failure of the evaluator must be a failure of Spark on the same row. At most two rows of an expression are tried."""
-    for number in question.bad[:2]:
+    """A failure of the evaluator must be a failure of Spark on the same row. One row of an expression is tried: it costs a query."""
+    for number in question.bad[:1]:
         if "outside the years" in str(question.answers[number]):
             compared["out of Python's reach"] += 1
             continue
