@@ -1,9 +1,9 @@
 """Hypothesis strategies for scalar SQL text, typed well enough that most of it passes Spark's analysis.
 
-Every operand that is not a leaf stands in parentheses, so that the text means the same to everybody; how operators bind
-without them is tested on its own. Left out, because the two sides are known to differ there and a comment in
-``weir.algebra.evaluator`` or the test says so: the text of a float or double inside a larger expression (Java's spelling depends
-on its version), and words that ask the clock.
+Every operand that is not a leaf stands in parentheses, so that the text means the same to everybody; how operators
+bind without them is tested on its own. Left out, because the two sides are known to differ there and a comment in
+``weir.algebra.evaluator`` or the test says so: the text of a float or double inside a larger expression (Java's
+spelling depends on its version), and words that ask the clock.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from weir.algebra.types import Schema
 
 LETTERS = {
     "y": "tinyint", "h": "smallint", "i": "int", "l": "bigint", "f": "float", "d": "double", "n": "decimal(10,2)",
-    "m": "decimal(38,18)", "w": "decimal(38,0)", "s": "string", "b": "binary", "o": "boolean", "a": "date", "t": "timestamp",
-    "z": "timestamp_ntz",
+    "m": "decimal(38,18)", "w": "decimal(38,0)", "s": "string", "b": "binary", "o": "boolean", "a": "date",
+    "t": "timestamp", "z": "timestamp_ntz",
 }  # fmt: skip
 SCHEMA = Schema.parse(", ".join(f"{side}.{letter} {type_}" for side in "uv" for letter, type_ in LETTERS.items()))
 
@@ -28,12 +28,15 @@ EXACT, FRACTIONS, TIMES = "yhilnmw", "fd", "atz"
 
 _NUMBERS = st.sampled_from([
     "0", "1", "-1", "2", "7", "100", "127", "-128", "2147483647", "-2147483648", "2147483648", "9223372036854775807",
-    "-9223372036854775808", "9223372036854775808", "99999999999999999999999999999999999999", "0.0", "1.5", "-2.50", "0.25",
-    "0.000000000000000001", "12345678901234567890.5", "-99999999999999999999", "NULL",
+    "-9223372036854775808", "9223372036854775808", "99999999999999999999999999999999999999", "0.0", "1.5", "-2.50",
+    "0.25", "0.000000000000000001", "12345678901234567890.5", "-99999999999999999999", "NULL",
 ])  # fmt: skip
-_FRACTIONS = st.sampled_from(["1e0", "-1.5e0", "1e308", "1e-320", "CAST('NaN' AS DOUBLE)", "CAST('-inf' AS FLOAT)", "1e-3", "NULL"])
+_FRACTIONS = st.sampled_from(
+    ["1e0", "-1.5e0", "1e308", "1e-320", "CAST('NaN' AS DOUBLE)", "CAST('-inf' AS FLOAT)", "1e-3", "NULL"]
+)
 _TIMES = st.sampled_from([
-    "DATE '2020-01-01'", "DATE '0002-01-01'", "TIMESTAMP '2020-01-01 10:00:00.5'", "TIMESTAMP '1969-12-31 23:59:59.999999+01:00'",
+    "DATE '2020-01-01'", "DATE '0002-01-01'", "TIMESTAMP '2020-01-01 10:00:00.5'",
+    "TIMESTAMP '1969-12-31 23:59:59.999999+01:00'",
     "TIMESTAMP_NTZ '2020-01-01 00:00:00'", "NULL",
 ])  # fmt: skip
 _TARGETS = st.sampled_from([*LETTERS.values(), "decimal(5,0)", "decimal(38,37)", "decimal(4,4)"])
@@ -66,7 +69,9 @@ def numbers(depth: int) -> Text:
         _format("(- {})", inner),
         _format("({} {} {})", columns("s") | strings(0), operators, columns(EXACT + FRACTIONS)),
         _choices(depth, numbers),
-        _casts(depth, ["int", "tinyint", "bigint", "double", "float", "decimal(10,2)", "decimal(38,18)", "decimal(5,0)"]),
+        _casts(
+            depth, ["int", "tinyint", "bigint", "double", "float", "decimal(10,2)", "decimal(38,18)", "decimal(5,0)"]
+        ),
     )
 
 
@@ -127,7 +132,9 @@ def booleans(depth: int) -> Text:
         _likes(depth),
         _format("({} {} {})", inner, st.sampled_from(["AND", "OR"]), inner),
         _format("(NOT {})", inner | st.just("NULL")),
-        _format("({} IS {}{})", inner, st.sampled_from(["", "NOT "]), st.sampled_from(["TRUE", "FALSE", "NULL", "UNKNOWN"])),
+        _format(
+            "({} IS {}{})", inner, st.sampled_from(["", "NOT "]), st.sampled_from(["TRUE", "FALSE", "NULL", "UNKNOWN"])
+        ),
         _format("({} IS {}NULL)", anything(depth - 1), st.sampled_from(["", "NOT "])),
         _choices(depth, booleans),
         _casts(depth, ["boolean"]),
@@ -138,7 +145,14 @@ def _pairs(depth: int) -> list[tuple[Text, Text]]:
     """Operands that can be compared."""
     families = [numbers, strings, times, binaries, booleans]
     alike = [(family(depth - 1), family(depth - 1)) for family in families]
-    return [*alike, alike[0], alike[0], (columns("s"), columns("yhilnmwfdoatzb")), (columns("il"), _NUMBERS), (columns("mw"), columns("nl"))]
+    return [
+        *alike,
+        alike[0],
+        alike[0],
+        (columns("s"), columns("yhilnmwfdoatzb")),
+        (columns("il"), _NUMBERS),
+        (columns("mw"), columns("nl")),
+    ]
 
 
 def _comparisons(depth: int) -> Text:

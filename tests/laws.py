@@ -5,8 +5,8 @@ A test module inherits ``BagLaws`` and says how to make a bag and how to look in
     class TestMemoryBag(BagLaws):
         factory = MemoryBagFactory()
 
-The naive model that results are compared with is a dictionary from normalised row to weight, without zeros; its operations
-are spelled out at the end of this file in the most obvious way.
+The naive model that results are compared with is a dictionary from normalised row to weight, without zeros; its
+operations are spelled out at the end of this file in the most obvious way.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BagFactory(Protocol):
         """The bag's rows, normalised, with their weights."""
 
 
-# -- what the laws range over -----------------------------------------------------------------------------------------
+# -- what the laws range over --------------------------------------------------------------------------------
 
 EVERY_TYPE = Schema.parse(
     "y tinyint, h smallint, i int, l bigint, f float, d double, n decimal(10,2), m decimal(38,18), s string, b binary, "
@@ -48,7 +48,7 @@ EVERY_TYPE = Schema.parse(
 )
 LEFT = Schema.parse("k int, w int, x double")
 RIGHT = Schema.parse("j int, v int, u double")
-_FEW = {"int": [None, 0, 1, 2], "double": [None, 0.0, -0.0, 1.5, float("nan"), float("inf")]}
+_FEW: dict[str, list[Value]] = {"int": [None, 0, 1, 2], "double": [None, 0.0, -0.0, 1.5, float("nan"), float("inf")]}
 _WEIGHTS = st.sampled_from([-3, -2, -1, 1, 1, 2, 0])
 
 
@@ -70,10 +70,12 @@ def wide_rows() -> st.SearchStrategy[Any]:
 left_rows, right_rows = _weighted(_small_rows(LEFT)), _weighted(_small_rows(RIGHT))
 factors = st.integers(-3, 3)
 predicates = st.sampled_from([
-    "`w` > 0", "`w` = `k`", "`x` > 1.0", "`x` = `x`", "`w` <> 1", "`w` IS NULL", "NOT (`w` < `k`)", "`w` <=> NULL", "`k` IN (0, NULL)",
+    "`w` > 0", "`w` = `k`", "`x` > 1.0", "`x` = `x`", "`w` <> 1", "`w` IS NULL", "NOT (`w` < `k`)", "`w` <=> NULL",
+    "`k` IN (0, NULL)",
 ]).map(Expression)  # fmt: skip
 lists_of_columns = st.sampled_from([
-    [("a", "`w`")], [("a", "`k` + `w`"), ("b", "`x`")], [("a", "1")], [("a", "`x` > 1.0")], [("a", "COALESCE(`w`, `k`, 7)")],
+    [("a", "`w`")], [("a", "`k` + `w`"), ("b", "`x`")], [("a", "1")], [("a", "`x` > 1.0")],
+    [("a", "COALESCE(`w`, `k`, 7)")],
 ]).map(lambda columns: [(name, Expression(sql)) for name, sql in columns])  # fmt: skip
 join_conditions = st.sampled_from([
     ((("k", "j"),), None),
@@ -124,7 +126,7 @@ class BagLaws:
     def is_model(self, bag: Any, expected: Model) -> None:
         assert self.factory.contents(bag) == expected
 
-    # -- the group of + -----------------------------------------------------------------------------------------------
+    # -- the group of + --------------------------------------------------------------------------------------
 
     @law(a=wide_rows())
     def test_a_bag_holds_what_it_was_made_of(self, a: Weighted) -> None:
@@ -169,7 +171,7 @@ class BagLaws:
         assert result.schema == LEFT
         self.is_model(result, model(LEFT, [*a, *b]))
 
-    # -- scaling ------------------------------------------------------------------------------------------------------
+    # -- scaling ---------------------------------------------------------------------------------------------
 
     @law(a=wide_rows(), b=wide_rows(), m=factors, n=factors)
     def test_scaling_is_a_module_action(self, a: Weighted, b: Weighted, m: int, n: int) -> None:
@@ -183,7 +185,7 @@ class BagLaws:
         assert one.scale(0).schema == EVERY_TYPE
         self.same(one.scale(-1), -one)
 
-    # -- select and project -------------------------------------------------------------------------------------------
+    # -- select and project ----------------------------------------------------------------------------------
 
     @law(a=left_rows, b=left_rows, n=factors, predicate=predicates)
     def test_selection_is_linear(self, a: Weighted, b: Weighted, n: int, predicate: Expression) -> None:
@@ -230,7 +232,7 @@ class BagLaws:
         assert (bag.schema.names, bag.schema.types) == (("p.k", "p.w", "p.x"), LEFT.types)
         self.same(bag.select(Expression("`p.w` > 0")), self.left(a).select(Expression("`w` > 0")))
 
-    # -- join ---------------------------------------------------------------------------------------------------------
+    # -- join ------------------------------------------------------------------------------------------------
 
     @law(a=left_rows, b=right_rows, condition=join_conditions)
     def test_join_multiplies_weights(self, a: Weighted, b: Weighted, condition: Any) -> None:
@@ -281,7 +283,7 @@ class BagLaws:
         with pytest.raises(TypeMismatch, match="same name"):
             self.left([]).join(self.left([]))
 
-    # -- NULL, NaN and zero -------------------------------------------------------------------------------------------
+    # -- NULL, NaN and zero ----------------------------------------------------------------------------------
 
     def test_null_joins_nothing_but_is_itself(self) -> None:
         """NULL equals no value, not even NULL; yet two rows with NULL in the same place are the same row."""
@@ -296,7 +298,12 @@ class BagLaws:
     def test_null_fails_every_comparison(self, comparison: str) -> None:
         """A comparison with NULL is never TRUE, and neither is its negation."""
         bag = self.left([((None, 1, None), 1)])
-        for predicate in (f"`k` {comparison} 1", f"`k` {comparison} `w`", f"`x` {comparison} `x`", f"`k` {comparison} NULL"):
+        for predicate in (
+            f"`k` {comparison} 1",
+            f"`k` {comparison} `w`",
+            f"`x` {comparison} `x`",
+            f"`k` {comparison} NULL",
+        ):
             self.is_model(bag.select(Expression(predicate)), {})
             self.is_model(bag.select(Expression(f"NOT ({predicate})")), {})
 
@@ -317,7 +324,7 @@ class BagLaws:
         self.is_model(bag.join(self.right([((7, 7, -0.0), 1)]), [("x", "u")]), {(1, 1, 0.0, 7, 7, 0.0): 2})
         self.is_model(bag.project([("p", Expression("- `x`"))]) - bag.keep(["x"]), {})
 
-    # -- sets and keys (not linear) -----------------------------------------------------------------------------------
+    # -- sets and keys (not linear) --------------------------------------------------------------------------
 
     @law(a=wide_rows())
     def test_distinct_and_positive(self, a: Weighted) -> None:
@@ -328,7 +335,7 @@ class BagLaws:
 
     @law(a=left_rows, b=right_rows, on=keys)
     def test_matching_and_without(self, a: Weighted, b: Weighted, on: Any) -> None:
-        """matching keeps rows whose key occurs with positive weight on the other side; a NULL in a key matches nothing."""
+        """matching keeps rows whose key occurs there with positive weight; a NULL in a key matches nothing."""
         present = {row for row, weight in model(RIGHT, b).items() if weight > 0}
         matched = {row for row in model(LEFT, a) if any(agree(row, other, on) for other in present)}
         one, other = self.left(a), self.right(b)
@@ -341,7 +348,7 @@ class BagLaws:
         one, other = self.left(a), self.right(b)
         self.same(one.matching(other, on) + one.without(other, on), one)
 
-    # -- equality and immutability ------------------------------------------------------------------------------------
+    # -- equality and immutability ---------------------------------------------------------------------------
 
     @law(a=wide_rows(), b=wide_rows())
     def test_the_difference_of_equal_bags_is_empty(self, a: Weighted, b: Weighted) -> None:
@@ -350,13 +357,28 @@ class BagLaws:
         equal = self.factory.contents(one) == self.factory.contents(two)
         assert (self.factory.contents(one - two) == {}) is equal
 
-    @law(a=left_rows, b=left_rows, c=right_rows, condition=join_conditions, predicate=predicates, columns=lists_of_columns)
+    @law(
+        a=left_rows,
+        b=left_rows,
+        c=right_rows,
+        condition=join_conditions,
+        predicate=predicates,
+        columns=lists_of_columns,
+    )
     def test_bags_do_not_change(
         self, a: Weighted, b: Weighted, c: Weighted, condition: Any, predicate: Expression, columns: Any
     ) -> None:
         """No operation changes its operands."""
         one, two, other = self.left(a), self.left(b), self.right(c)
-        for _ in (one + two, one - two, -one, one.scale(2), one.select(predicate), one.project(columns), one.keep(["w"])):
+        for _ in (
+            one + two,
+            one - two,
+            -one,
+            one.scale(2),
+            one.select(predicate),
+            one.project(columns),
+            one.keep(["w"]),
+        ):
             pass
         for _ in (one.rename(["p", "q", "r"]), one.join(other, *condition), one.distinct(), one.positive()):
             pass
@@ -368,7 +390,7 @@ class BagLaws:
         assert (one.schema, two.schema, other.schema) == (LEFT, LEFT, RIGHT)
 
 
-# -- the naive model --------------------------------------------------------------------------------------------------
+# -- the naive model -----------------------------------------------------------------------------------------
 
 
 def model(schema: Schema, weighted: Iterable[tuple[Sequence[Value], int]]) -> Model:

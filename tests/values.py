@@ -12,10 +12,11 @@ from weir.algebra.types import INTEGER_BITS, Schema, Type
 
 TEXTS = (
     "", " ", "a", "ab", "b%", "a_b", "%", "_", "\\", "a\\%", "\\_", "é", "😀", "a\nb", "it's", '"', "A",
-    "0", "1", "-1", " 7 ", "007", "+5", "2147483648", "99999999999999999999", "1.5", "-0.0", ".5", "5.", "1e3", "1E-3", "1e400",
-    "NaN", "-Infinity", "inf", "0x1p3", "1.5f", "1_0", "true", "F", "no", "YES",
+    "0", "1", "-1", " 7 ", "007", "+5", "2147483648", "99999999999999999999", "1.5", "-0.0", ".5", "5.", "1e3", "1E-3",
+    "1e400", "NaN", "-Infinity", "inf", "0x1p3", "1.5f", "1_0", "true", "F", "no", "YES",
     "2020-01-01", "2020-2-9", "2020", "0002-01-01", "9999-12-31", "2020-02-30", "2020-01-01T", "2020-01-01 10:00:00",
-    "2020-01-01 10:00:00.123456789", "2020-01-01T10:00:00+01:30", "2020-01-01 10:00:00 Europe/Paris", "2020-01-01 25:00:00",
+    "2020-01-01 10:00:00.123456789", "2020-01-01T10:00:00+01:30", "2020-01-01 10:00:00 Europe/Paris",
+    "2020-01-01 25:00:00",
 )  # fmt: skip
 
 
@@ -43,14 +44,17 @@ def _plain(type_: Type) -> st.SearchStrategy[Any]:
     return _PLAIN[type_.name]
 
 
-_SPECIAL_FLOATS = st.sampled_from([0.0, -0.0, 1.0, -1.5, 0.5, 2.0**31, 2.0**63, float("nan"), float("inf"), float("-inf")])
+_SPECIAL_FLOATS = st.sampled_from(
+    [0.0, -0.0, 1.0, -1.5, 0.5, 2.0**31, 2.0**63, float("nan"), float("inf"), float("-inf")]
+)
 _PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "float": _SPECIAL_FLOATS | st.floats(width=32),
     "double": _SPECIAL_FLOATS | st.floats() | st.integers(-1000, 1000).map(float),
     "string": st.sampled_from(TEXTS) | st.text("ab%_\\ é😀'", max_size=4),
     "binary": st.sampled_from([b"", b"a", b"ab", b"\x00"]) | st.text("abé", max_size=3).map(str.encode),
     "boolean": st.booleans(),
-    "date": st.sampled_from([FIRST.date(), date(1970, 1, 1), date(2020, 1, 1), date(9999, 12, 31)]) | st.dates(FIRST.date()),
+    "date": st.sampled_from([FIRST.date(), date(1970, 1, 1), date(2020, 1, 1), date(9999, 12, 31)])
+    | st.dates(FIRST.date()),
     "timestamp": st.sampled_from([datetime(1970, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)])
     | st.datetimes(FIRST, timezones=st.just(UTC)),
     "timestamp_ntz": st.sampled_from([datetime(1970, 1, 1), datetime(2020, 1, 1)]) | st.datetimes(FIRST),

@@ -21,7 +21,9 @@ from weir.algebra.types import BIGINT, INTEGER_BITS, MAX_PRECISION, NAN, Type, V
 Operation = Callable[[Value, Value], Value]
 
 DIVISIONS = ("/", "%", "div")
-_DIVISION_SCALE = MAX_PRECISION + 1  # Spark divides decimals to so many digits behind the point, then rounds to the result's scale
+_DIVISION_SCALE = (
+    MAX_PRECISION + 1
+)  # Spark divides decimals to so many digits behind the point, then rounds to the result's scale
 _PRODUCT = Context(prec=MAX_PRECISION, rounding=ROUND_HALF_UP)  # and rounds a product to 38 digits first
 _QUOTIENT = Context(prec=MAX_PRECISION, rounding=ROUND_DOWN)
 _NEGATION = Context(prec=34, rounding=ROUND_HALF_EVEN)  # and even when it only changes the sign, to 34
