@@ -28,7 +28,7 @@ class TestMemoryBag(BagLaws):
 @settings(derandomize=True, deadline=None, database=None)
 @given(a=wide_rows(), b=wide_rows())
 def test_equality_is_equality_of_contents(a: Weighted, b: Weighted) -> None:
-    """Two bags are equal exactly when their rows and weights are, whatever the columns' names; equal bags hash alike."""
+    """Bags are equal exactly when rows and weights are, whatever the columns' names; equal bags hash alike."""
     one, two = MemoryBag.weighted(EVERY_TYPE, a), MemoryBag.weighted(EVERY_TYPE, b)
     assert (one == two) is (model(EVERY_TYPE, a) == model(EVERY_TYPE, b))
     renamed = Schema(Column(f"{column.name}_2", column.type) for column in EVERY_TYPE)

@@ -65,7 +65,7 @@ def between(operand: Compiled, low: Compiled, high: Compiled) -> Compiled:
 
 
 def member(operand: Compiled, choices: Sequence[Compiled]) -> Compiled:
-    """IN: TRUE when an element equals it, else NULL when one is NULL. Nothing is evaluated after the first equal one."""
+    """IN: TRUE when one is equal, else NULL when one is NULL. Nothing after the first equal one is evaluated."""
     type_ = common_type_of_all(part.type for part in (operand, *choices))
     if type_ is None:
         types = ", ".join(str(choice.type) for choice in choices)
