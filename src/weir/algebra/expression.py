@@ -15,7 +15,8 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 
-from weir.algebra.types import Row, Schema, Type, Value
+from weir.algebra.errors import TypeMismatch
+from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,10 @@ class Expression:
 
     def predicate(self, schema: Schema) -> Callable[[Row], Value]:
         """As a filter: a row passes when the value is TRUE, neither FALSE nor NULL."""
-        return _compile(self.sql, schema)[1]
+        type_, function = _compile(self.sql, schema)
+        if type_ not in (BOOLEAN, NULL):
+            raise TypeMismatch(f"a condition must be boolean, but this is {type_}: {self}")
+        return function
 
     def __str__(self) -> str:
         return self.sql.replace("`", "")

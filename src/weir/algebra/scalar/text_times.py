@@ -54,7 +54,9 @@ def _read(text: str, bare_time_fails: bool = False) -> tuple[datetime, str | Non
     match = _TIMESTAMP.fullmatch(trimmed)
     if not match:
         if _TIME_OF_DAY.match(trimmed) and not bare_time_fails:
-            raise UnsupportedExpression(f"'{text}' as a timestamp means today's date in Spark; the in-memory evaluator has no clock")
+            raise UnsupportedExpression(
+                f"'{text}' as a timestamp means today's date in Spark; the in-memory evaluator has no clock"
+            )
         raise Unreadable
     sign, year, month, day, hour, minute, second, fraction, zone = match.groups()
     micros = int(((fraction or "") + "000000")[:6])
