@@ -43,7 +43,7 @@ class Change:
 
     def __str__(self) -> str:
         signed = [("+", self.inserted), ("-", self.deleted)]
-        return " ".join(f"{sign}{self.relation.table}({bag})" for sign, bag in signed if bag is not None)
+        return " ".join(f"{sign}{self.relation.table}{bag}" for sign, bag in signed if bag is not None)
 
 
 @dataclass(frozen=True)

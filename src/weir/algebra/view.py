@@ -148,8 +148,7 @@ class View:
 
     def needed_columns(self, relation: Relation) -> tuple[str, ...]:
         """The columns of a table that any slot of the view needs."""
-        wanted = {name for t in self.terms for s in t.slots if s.relation == relation for name in s.schema.names}
-        return tuple(sorted(wanted))
+        return _unique(name for t in self.terms for s in t.slots if s.relation == relation for name in s.schema.names)
 
     @property
     def keyed(self) -> bool:

@@ -156,8 +156,11 @@ def run_at_random(world: World, dice: random.Random) -> Schedule:
 def run_listed(world: World, steps: Schedule) -> Schedule:
     """Runs the given steps, then what is left in the default order: deliver, answer, and only then further transactions."""
     taken = list(steps)
-    for step in steps:
-        world.take(step)
+    for number, step in enumerate(steps, 1):
+        try:
+            world.take(step)
+        except WeirError as problem:
+            raise WeirError(f"step {number}, '{step}', is not possible: {problem}") from None
     while enabled := world.enabled():
         order = _RESTING_ORDER if world.algorithm.perpetual and world.resting else _DEFAULT_ORDER
         step = min(enabled, key=lambda step: order.index(step.kind))

@@ -41,10 +41,10 @@ def parse_step(text: str, transactions: Iterable[str]) -> Step:
     >>> parse_step("deliver s 3", []), str(parse_step("U1", ["U1"]))
     (Step(kind='deliver', name='s', place=2), 'U1')
     """
-    words = text.split()
-    match words:
-        case [name] if name in set(transactions):
-            return Step(RUN, name)
+    transactions = tuple(transactions)
+    if text.strip() in transactions:  # whose names may have blanks
+        return Step(RUN, text.strip())
+    match text.split():
         case ["idle" | "read" as kind]:
             return Step(kind)
         case ["answer" | "deliver" as kind, source]:

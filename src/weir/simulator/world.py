@@ -160,10 +160,16 @@ class World:
         else:
             self.channels[name] += (update,)
 
+    def _require_source(self, name: str) -> None:
+        if name not in self.sources:
+            raise WeirError(f"there is no source '{name}'; known: {', '.join(self.sources)}")
+
     def _answer(self, step: Step) -> None:
-        name, inbox = step.name, self.inboxes.get(step.name, ())
+        self._require_source(step.name)
+        name, inbox = step.name, self.inboxes[step.name]
         if step.place >= len(inbox):
-            raise WeirError(f"source {name} has no question or message number {step.place + 1} to answer now")
+            number = f" number {step.place + 1}" if step.place else ""
+            raise WeirError(f"source {name} has no question{number} to answer now")
         message, position = inbox[step.place], self.positions[name]
         self.inboxes[name] = inbox[: step.place] + inbox[step.place + 1 :]
         if isinstance(message, NodeMessage):
@@ -188,7 +194,8 @@ class World:
                     observer.sent(sender, send)
 
     def _deliver(self, step: Step) -> None:
-        channel = self.channels.get(step.name, ())
+        self._require_source(step.name)
+        channel = self.channels[step.name]
         if step.place >= len(channel):
             raise WeirError(f"there is no message number {step.place + 1} of source {step.name} to deliver now")
         message = channel[step.place]
