@@ -40,6 +40,7 @@ class NodeObserver(Protocol):
     """Somebody who also watches what nodes send and receive; the sender is a source, or (None) the warehouse."""
 
     def sent(self, sender: str | None, send: Send) -> None: ...
+    def received(self, source: str, message: NodeMessage) -> None: ...  # by the node there, before it reacts
 
 
 class World:
@@ -173,6 +174,9 @@ class World:
         message, position = inbox[step.place], self.positions[name]
         self.inboxes[name] = inbox[: step.place] + inbox[step.place + 1 :]
         if isinstance(message, NodeMessage):
+            for observer in self.observers:
+                if isinstance(observer, NodeObserver):
+                    observer.received(name, message)
             self.nodes[name], sends = self.sources[name].host(position, self.nodes[name], message)
             self._send(name, sends)
             return
