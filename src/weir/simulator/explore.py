@@ -6,8 +6,8 @@ that stands for is counted along the way, as the number of paths. What comes out
 (sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
 
 A perpetual algorithm never stops by itself, and its idle turns lead back to a state that was there before. Such a state
-is not followed again: the schedules are then those without idle turns. Everything ends when all transactions have run
-and only idle messages are left (``World.resting``).
+is not followed again, so no history is missed; the schedules counted are then those that reach every state as early as
+can be. Everything ends when all transactions have run and only idle messages are left (``World.resting``).
 """
 
 from __future__ import annotations
