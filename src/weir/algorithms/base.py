@@ -1,11 +1,12 @@
 """What all algorithms share: they receive updates and answers, and return questions and commits.
 
-An algorithm is a state machine without I/O. Whoever drives it (the simulator, the Spark runtime) delivers each source's
-updates and answers in that source's one order, carries its questions, and applies its commits. It branches on metadata (which
-update, which relation, which source, what is pending), never on what a bag holds.
+An algorithm is a state machine without I/O. Whoever drives it (the simulator, the Spark runtime) delivers each
+source's updates and answers in that source's one order, carries its questions, and applies its commits. It branches on
+metadata (which update, which relation, which source, what is pending), never on what a bag holds.
 
-State lives in plain attributes: immutable values, and dictionaries and lists of them. That is what makes ``fork`` (continue in
-several ways) and ``fingerprint`` (two states that behave alike) work for every algorithm without a line of its own.
+State lives in plain attributes: immutable values, and dictionaries and lists of them. That is what makes ``fork``
+(continue in several ways) and ``fingerprint`` (two states that behave alike) work for every algorithm without a line
+of its own.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class Algorithm(ABC):
     perpetual: ClassVar[bool] = False  # its messages never stop by themselves; it rests when all of them are idle
 
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
-        """``auxiliary`` holds the initial content of what ``facts.auxiliary`` asked for, at the view's own initial state."""
+        """``auxiliary`` holds the initial content of what ``facts.auxiliary`` asked for, at the view's own initial
+        state.
+        """
         self.view = view
         self.definition = whole(view)
         self.received: dict[str, Position] = {}  # the vector of everything delivered so far

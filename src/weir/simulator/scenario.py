@@ -49,6 +49,7 @@ from weir.consistency.lattice import Lattice
 from weir.consistency.levels import level
 from weir.consistency.replay import AnyVector
 from weir.messages import Change, GlobalTransaction, Update
+from weir.simulator.constraints import require_constraints
 from weir.simulator.literals import parse_changes, parse_rows, write_row, write_rows
 from weir.simulator.source import SimulatedSource, Tables, empty_tables
 from weir.simulator.step import Schedule, parse_step
@@ -139,6 +140,8 @@ def parse(data: Mapping[str, Any]) -> Scenario:
     rows = {r: parse_rows(data["tables"][str(r)].get("rows", ""), t.schema) for r, t in tables.items()}
     updates = _updates(_optional(data, "transactions", list), tables)
     shell = Scenario(_entry(data, "title", str), _entry(data, "view", str), tables, rows, updates)
+    for source in shell.sources.values():
+        require_constraints(source, tables)
     listed = tuple(_schedule(entry, shell) for entry in _optional(data, "schedules", list))
     channels = data.get("channels", "fifo")
     if channels not in ("fifo", "reorder"):

@@ -1,8 +1,8 @@
 """A simulated source: tables in memory, a script of transactions, and answers from its current state.
 
-Its transactions are fixed by the scenario; only *when* they happen is the schedule's choice. So its state is its position in
-the script, and an answer depends on nothing but that position and the question: both are computed once and kept, however many
-schedules are explored.
+Its transactions are fixed by the scenario; only *when* they happen is the schedule's choice. So its state is its
+position in the script, and an answer depends on nothing but that position and the question: both are computed once and
+kept, however many schedules are explored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The world: sources, one channel each way per source, and the warehouse. A schedule decides every step.
 
-Everything that happens is one of the steps of ``weir.simulator.step``. A world can be forked and goes on independently; two worlds
-with equal keys have the same future and the same past as far as a reader of the view can tell.
+Everything that happens is one of the steps of ``weir.simulator.step``. A world can be forked and goes on
+independently; two worlds with equal keys have the same future and the same past as far as a reader of the view can
+tell.
 """
 
 from __future__ import annotations
