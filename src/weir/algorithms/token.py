@@ -49,7 +49,9 @@ class Token(NodeMessage):
         return not any(self.entries)
 
     def __str__(self) -> str:
-        return "token: [" + "; ".join("⊥" if entry is None else f"{{{entry.partial.bag}}}" for entry in self.entries) + "]"
+        return (
+            "token: [" + "; ".join("⊥" if entry is None else f"{{{entry.partial.bag}}}" for entry in self.entries) + "]"
+        )
 
 
 def bottom(nodes: Iterable[str]) -> Token:
