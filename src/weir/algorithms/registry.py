@@ -15,10 +15,13 @@ from weir.algorithms.eca_key import EcaKey
 from weir.algorithms.eca_local import EcaLocal
 from weir.algorithms.g_strobe import GStrobe
 from weir.algorithms.lca import Lca
+from weir.algorithms.multi_ring import MultiRing
 from weir.algorithms.nested_sweep import NestedSweep
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
+from weir.algorithms.ring import Ring
+from weir.algorithms.star import Star
 from weir.algorithms.strobe import Strobe
 from weir.algorithms.sweep import Sweep
 from weir.algorithms.t_strobe import TStrobe
@@ -28,6 +31,7 @@ _CLASSES: tuple[type[Algorithm], ...] = (
     Strobe, TStrobe, GStrobe, CStrobe, CTStrobe,
     Sweep, NestedSweep,
     Pvm, PvmCc,
+    Ring, Star, MultiRing,
 )  # fmt: skip
 ALGORITHMS: dict[str, type[Algorithm]] = {cls.facts.name: cls for cls in _CLASSES}
 
