@@ -90,8 +90,10 @@ class SqliteSource(Source):
     Two connections take turns: the new visit's snapshot is read while the last one's is still open.
     """
 
-    def __init__(self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS) -> None:
-        self.name, self.path, self.busy_seconds = name, fspath(path), busy_seconds
+    def __init__(
+        self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS, large_wal: int = LARGE_WAL
+    ) -> None:
+        self.name, self.path, self.busy_seconds, self.large_wal = name, fspath(path), busy_seconds, large_wal
         self._watched: dict[Relation, Schema] = {}
         self._spare: sqlite3.Connection | None = None
         self._held: Snapshot | None = None  # of the last visit
@@ -103,7 +105,7 @@ class SqliteSource(Source):
         self._captures: dict[int, Capture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
-        self._next_restart = LARGE_WAL
+        self._next_restart = self.large_wal
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -405,12 +407,12 @@ class SqliteSource(Source):
         """
         if self._place is None or self._place.size < self._next_restart or self._position is None:
             return
-        self._next_restart = self._place.size + LARGE_WAL // 4
+        self._next_restart = self._place.size + self.large_wal // 4
         locker = connect(self.path, LOCK_SECONDS)
         try:
             locker.execute("BEGIN IMMEDIATE")
             self._start_anew(self._begin(), self._position[1])
-            self._next_restart = LARGE_WAL
+            self._next_restart = self.large_wal
         except sqlite3.OperationalError:
             return  # a long writer: another time
         finally:
