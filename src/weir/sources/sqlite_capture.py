@@ -32,7 +32,7 @@ from weir.sources.sqlite_connection import connect, told
 from weir.sources.sqlite_wal import MAGIC
 
 INSTALL = "run `weir capture install` for this source"
-MARKER = 0  # the capture number of rows that name a global transaction
+MARKER, BEGINNING = 0, -1  # in place of a capture's number: names a global transaction; a capture begins here
 _EVENTS = ("before_insert", "insert", "before_update", "update", "delete")
 _OWN = ("weir_log", "weir_clock", "weir_capture", "weir_meta", "weir_replaced", "weir_transaction")
 _NEXT = "max(weir_clock.seq, (SELECT coalesce(max(seq), 0) FROM weir_log))"
@@ -189,8 +189,7 @@ def _widen(database: sqlite3.Connection, columns: int) -> None:
 
 
 def _replace(database: sqlite3.Connection, shape: TableShape, old: Capture | None, missed: bool) -> None:
-    (clock,) = database.execute("SELECT seq FROM weir_clock").fetchone()
-    since = clock if missed or old is None else old.since
+    since = _begin_here(database) if missed or old is None else old.since
     database.execute("UPDATE weir_capture SET active = 0 WHERE tbl = ? COLLATE NOCASE", (shape.name,))
     cursor = database.execute(
         "INSERT INTO weir_capture (tbl, active, since, detail) VALUES (?, 1, ?, '')", (shape.name, since)
@@ -201,6 +200,17 @@ def _replace(database: sqlite3.Connection, shape: TableShape, old: Capture | Non
     for statement in _Triggers(shape, identifier).all():
         database.execute(statement)
     database.execute("UPDATE weir_capture SET detail = ? WHERE id = ?", (_detail(database, shape), identifier))
+
+
+def _begin_here(database: sqlite3.Connection) -> int:
+    """A number of its own for the beginning of a capture, so that every position before it is smaller."""
+    database.execute(
+        "INSERT INTO weir_log (seq, capture, weight, nonce)"
+        f" SELECT {_NEXT} + 1, {BEGINNING}, 0, random() FROM weir_clock"
+    )
+    database.execute(_TICK)
+    (clock,) = database.execute("SELECT seq FROM weir_clock").fetchone()
+    return int(clock)
 
 
 def _detail(database: sqlite3.Connection, shape: TableShape) -> str:

@@ -34,9 +34,7 @@ def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key]:
     return [key for form in forms for key in product(*form)]
 
 
-def rows_for(
-    database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch
-) -> list[Any]:
+def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
     """The rows whose key columns are among ``keys``, by IN:
 
     a row that two keys match under a loose collation comes once.
@@ -73,9 +71,7 @@ def _row(columns: Sequence[str]) -> str:
     return f"({names})" if len(columns) > 1 else names
 
 
-def _by_table(
-    database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch
-) -> list[Any]:
+def _by_table(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
     names = [f"k{number}" for number in range(len(lookup.key_columns))]
     database.execute("DROP TABLE IF EXISTS temp.weir_keys")
     database.execute(f"CREATE TEMP TABLE weir_keys ({', '.join(names)})")
