@@ -488,6 +488,8 @@ def test_snapshots_are_not_shared(source: SqliteSource) -> None:
         ("ALTER TABLE item RENAME TO thing", "item is gone"),
         ("DROP TABLE part", "part is gone"),
         ("CREATE UNIQUE INDEX one_name ON item (name)", "new unique key"),
+        ("CREATE UNIQUE INDEX low ON item (lower(name))", "unique index over an expression"),
+        ("CREATE TRIGGER own BEFORE INSERT ON item BEGIN DELETE FROM item WHERE id = 3; END", "BEFORE trigger 'own'"),
         ("DROP TRIGGER weir_capture_insert_item", "lost triggers"),
     ],
 )

@@ -143,7 +143,8 @@ def _capture(database: sqlite3.Connection, table: str) -> bool:
     shape = read_shape(database, table)
     if shape is None:
         raise SourceError(f"there is no table '{table}' to capture: SQLite's .tables shows the names of all")
-    _refuse(database, shape)
+    if reason := obstacle(database, shape):
+        raise SourceError(f"table '{shape.name}' {reason}")
     old = active(database, shape.name)
     whole = old is not None and intact(database, old)
     if old is not None and whole and old.columns == tuple(shape.columns) and old.unique == frozenset(shape.unique):
@@ -155,23 +156,24 @@ def _capture(database: sqlite3.Connection, table: str) -> bool:
     return True
 
 
-def _refuse(database: sqlite3.Connection, shape: TableShape) -> None:
+def obstacle(database: sqlite3.Connection, shape: TableShape) -> str:
+    """What makes exact capture of the table impossible, with the way out; nothing for almost every table."""
     if shape.unique_expressions:
-        raise SourceError(
-            f"table '{shape.name}' has a unique index over an expression ({', '.join(shape.unique_expressions)}): "
-            "rows that INSERT OR REPLACE removes could not be seen; make it an index over a generated column instead"
+        names = ", ".join(shape.unique_expressions)
+        return (
+            f"has a unique index over an expression ({names}): rows that INSERT OR REPLACE removes could not be seen; "
+            "make it an index over a generated column instead"
         )
     if shape.rowid == "":
-        raise SourceError(f"table '{shape.name}' has columns named rowid, _rowid_ and oid: rename one of them")
-    own = database.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE", (shape.name,)
-    )
-    for name, text in own.fetchall():
+        return "has columns named rowid, _rowid_ and oid: rename one of them"
+    own = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
+    for name, text in database.execute(own, (shape.name,)).fetchall():
         if not name.startswith("weir_capture_") and _writes_before(text, shape.name):
-            raise SourceError(
-                f"table '{shape.name}' has a BEFORE trigger '{name}' that uses the same table; a row replaced "
-                "meanwhile could be missed: make it an AFTER trigger"
+            return (
+                f"has a BEFORE trigger '{name}' that uses the same table, so that a row replaced meanwhile could be "
+                "missed: make it an AFTER trigger"
             )
+    return ""
 
 
 def _writes_before(trigger: str, table: str) -> bool:
