@@ -72,6 +72,7 @@ def database(schema: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 @given(steps=STEPS, recursive=st.booleans(), together=st.booleans())
 @example(steps=[(0, 1, 1, "x"), (0, 2, 2, "y"), (1, 1, 2, "y")], recursive=False, together=False)
 @example(steps=[(0, 1, 1, "x"), (3, 1, 2, "x"), (8, 1, 4, "y"), (0, 3, 3, "z")], recursive=False, together=True)
+@example(steps=[(0, None, 0, None), (0, None, 0, None), (7, 0, 0, None)], recursive=False, together=False)
 @settings(max_examples=40, deadline=None)
 def test_any_statements_replay_to_the_table(shape: str, steps: list[Step], recursive: bool, together: bool) -> None:
     """Inserts, upserts, REPLACE by key, constraint or update, IGNORE, key changes:

@@ -238,8 +238,11 @@ class _Triggers:
         update = self._log_replaced(f"AND ({changed})") if changed else ""
         yield self._trigger("update", "AFTER UPDATE", update + self._log("OLD", -1) + self._log("NEW", 1))
         if changed:
+            # SQLite computes generated columns of NEW, before an update, from those columns only that the trigger uses.
+            everything = f"  SELECT {self._columns('NEW.')};\n"
+            noted = everything + self._note(self._other_than_old())
             yield self._trigger("before_insert", "BEFORE INSERT", self._note(""))
-            yield self._trigger("before_update", "BEFORE UPDATE", self._note(self._other_than_old()), f"WHEN {changed}")
+            yield self._trigger("before_update", "BEFORE UPDATE", noted, f"WHEN {changed}")
 
     def _trigger(self, event: str, when: str, body: str, condition: str = "") -> str:
         name = quote(f"weir_capture_{event}_{self.shape.name}")
