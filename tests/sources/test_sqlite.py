@@ -24,8 +24,8 @@ from weir.messages import GlobalTransaction
 from weir.sources.oracle import Follower, Replay
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite import SqliteSource
-from weir.sources.sqlite_capture import install, remove
-from weir.sources.sqlite_connection import explained
+from weir.sources.sqlite.capture import install, remove
+from weir.sources.sqlite.connection import explained
 
 ITEM, PART = Relation("shop", "item"), Relation("shop", "part")
 COLUMNS = {ITEM: ("id", "name"), PART: ("item", "line", "size")}

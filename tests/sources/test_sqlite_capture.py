@@ -16,7 +16,7 @@ from weir.algebra.catalog import Relation
 from weir.sources.oracle import Follower
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteSource
-from weir.sources.sqlite_capture import install, remove
+from weir.sources.sqlite.capture import install, remove
 
 SHAPES = {
     "plain key and a unique column": "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, c TEXT)",

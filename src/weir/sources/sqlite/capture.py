@@ -3,7 +3,7 @@
 | name | holds |
 |---|---|
 | ``weir_log`` | every captured row image, +1 for a new one and -1 for an old one, values as they are stored |
-| ``weir_clock`` | one row: the number of the last change; tells transactions apart (see ``sqlite_wal``) |
+| ``weir_clock`` | one row: the number of the last change; tells transactions apart (see ``wal``) |
 | ``weir_capture`` | which tables are captured, with which columns, since which change |
 | ``weir_meta`` | the log's own name, and how far it has been trimmed |
 | ``weir_replaced`` | rows that an INSERT or UPDATE might replace, only for the time of that statement |
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from os import PathLike
 
 from weir.sources.source import SourceError
-from weir.sources.sqlite_catalog import TableShape, quote, read_shape
-from weir.sources.sqlite_connection import connect, told
-from weir.sources.sqlite_wal import MAGIC
+from weir.sources.sqlite.catalog import TableShape, quote, read_shape
+from weir.sources.sqlite.connection import connect, told
+from weir.sources.sqlite.wal import MAGIC
 
 INSTALL = "run `weir capture install` for this source"
 MARKER, BEGINNING = 0, -1  # in place of a capture's number: names a global transaction; a capture begins here

@@ -14,8 +14,8 @@ from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.sources.arrow import arrow_schema
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SourceError, Transaction
-from weir.sources.sqlite_capture import MARKER, Capture
-from weir.sources.sqlite_rows import Rows, columns, fetch
+from weir.sources.sqlite.capture import MARKER, Capture
+from weir.sources.sqlite.rows import Rows, columns, fetch
 
 _RANGE = "FROM weir_log WHERE seq > ? AND seq <= ?"
 
