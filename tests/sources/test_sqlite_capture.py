@@ -137,6 +137,7 @@ def test_installing_again_changes_nothing_and_removing_leaves_nothing() -> None:
         assert all(name.startswith("weir_") or "weir_" in name for _, name in set(installed) - set(before))
         assert len(remove(path)) > 6
         assert remove(path) == []
+        assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert objects(writer) == before
         assert writer.execute("SELECT * FROM t").fetchall() == [(1, 1, "x")]
 

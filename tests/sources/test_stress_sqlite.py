@@ -22,7 +22,7 @@ def test_every_answer_is_exact_under_concurrent_writers() -> None:
     """Every answer equals the replay of what was delivered before it, and no transaction is lost, doubled, split or
     merged.
     """
-    report = run_stress(SqliteWorkload(), SECONDS)
+    report = run_stress(SqliteWorkload(), SECONDS, loads=12)
     assert report.wrong == 0, report.failures
     assert report.answers > 10 * SECONDS
     assert report.transactions > 10 * SECONDS

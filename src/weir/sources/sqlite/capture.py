@@ -73,21 +73,21 @@ def install(path: str | PathLike[str], tables: Sequence[str]) -> list[str]:
 
     Returns the tables that were new or renewed; may be repeated.
     """
-    with _writing(path) as database:
+    with _writing(path, mode="WAL") as database:
         for statement in _TABLES:
             database.execute(statement)
         return [table for table in tables if _capture(database, table)]
 
 
 @contextmanager
-def _writing(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """One transaction that writes, in WAL mode, or nothing at all."""
+def _writing(path: str | PathLike[str], mode: str = "") -> Iterator[sqlite3.Connection]:
+    """One transaction that writes, or nothing at all; before it the file is put into a journal mode, if one is given."""
     database = connect(path)
     try:
         with told(path):
-            (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise SourceError(f"the SQLite database {path} stays in journal mode '{mode}': WAL mode is needed")
+            now = database.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0] if mode else ""
+            if now.upper() != mode:
+                raise SourceError(f"the SQLite database {path} stays in journal mode '{now}': {mode} mode is needed")
             database.execute("BEGIN IMMEDIATE")
             yield database
             database.execute("COMMIT")
