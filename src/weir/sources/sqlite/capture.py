@@ -81,7 +81,7 @@ def install(path: str | PathLike[str], tables: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _writing(path: str | PathLike[str], mode: str = "") -> Iterator[sqlite3.Connection]:
-    """One transaction that writes, or nothing at all; before it the file is put into a journal mode, if one is given."""
+    """One transaction that writes, or nothing at all; the file is put into the journal mode first, if one is given."""
     database = connect(path)
     try:
         with told(path):
