@@ -29,7 +29,7 @@ def test_an_update_asks_the_rest_of_its_group(size: int, questions: int, changes
 def test_frequent_tables_ask_less(table: tuple[str, str], questions: int) -> None:
     """F_Parti on one hot table of four: no question for it, two for each of the three others."""
     data = scenario(CHAIN_4, ROWS, table)
-    options = {"groups": 2, "frequencies": {"x.r1": 9, "y.r2": 1, "z.r3": 1, "z.r4": 1}}
+    options: dict[str, Any] = {"groups": 2, "frequencies": {"x.r1": 9, "y.r2": 1, "z.r3": 1, "z.r4": 1}}
     assert questions_of(data.begin(algorithm("frequency-partition"), **options)) == questions
 
 
@@ -55,10 +55,8 @@ def test_frequencies_shift_and_the_groups_follow() -> None:
     """z.r4 turns hot: after three updates it is a group of its own, and its next update asks nobody."""
     data = scenario(CHAIN_4, ROWS, *[("z", f"+r4(4, {value})") for value in range(20, 24)])
     kind = algorithm("frequency-partition")
-    asked = [
-        questions_of(data.begin(kind, frequencies={"x.r1": 9, "y.r2": 1, "z.r3": 1, "z.r4": 1}, repartition_after=after))
-        for after in (None, 3)
-    ]
+    before = {"x.r1": 9, "y.r2": 1, "z.r3": 1, "z.r4": 1}
+    asked = [questions_of(data.begin(kind, frequencies=before, repartition_after=after)) for after in (None, 3)]
     # 2 questions an update in the group y.r2 + z.r3 + z.r4. New groups: z.r4 alone is read from its source, and of the
     # others x.r1 is at hand while y.r2 and z.r3 are asked for. The fourth update then asks nothing.
     assert asked == [4 * 2, 3 * 2 + 3 + 0]
