@@ -40,7 +40,7 @@ def test_every_difference_is_explained(rows: list[Row]) -> None:
 
 def test_refresh_times_are_exactly_the_papers(rows: list[Row]) -> None:
     """In virtual time SWEEP, equal groups, F_Parti as printed and parallel groups match to the tick."""
-    exact = ("SWEEP", "equal groups", "r updates", "keyed", "space", "skew, equal", "shift, groups kept")
+    exact = ("SWEEP", "equal groups", "r updates", "keyed", "space", "rows", "skew, equal", "shift, groups kept")
     chosen = [row for row in rows if row.case.startswith(exact) or row.case == "skew, F_Parti with K = 4"]
     assert len(chosen) > 60
     assert all(row.measured == pytest.approx(row.formula) for row in chosen)
@@ -74,4 +74,4 @@ def test_the_command_prints_json_and_draws(rows: list[Row], tmp_path: Path) -> N
     names = [path.stem for path in drawn]
     assert names == ["partition-refresh", "partition-parallel", "partition-skew", "partition-space"]
     assert all(path.stat().st_size > 1000 for path in drawn)
-    assert len(list(tables(rows))) == 8
+    assert len(list(tables(rows))) == 9

@@ -120,12 +120,25 @@ def _frequency() -> Iterator[Row]:
         formula = model.weighted(sizes, counts)
         frequencies = {str(relation(table)): count for table, count in counts.items()}
         options: dict[str, Any] = {"groups": 4, "frequencies": frequencies}
+        yield from _rows_by_skew(skew, f_parti(_by_joins(counts), 4), options)
         equal = _apart(TABLES, events, EqualPartition, size=2)
         yield _row("skew, equal groups of 2", skew, model.equal(2), equal.average)
         printed = _apart(TABLES, events, FrequencyPartition, split_unjoined=False, **options)
         yield _row("skew, F_Parti with K = 4", skew, formula, printed.average)
         joined = _apart(TABLES, events, FrequencyPartition, **options)
         yield _row("skew, F_Parti with K = 4, joined parts", skew, formula, joined.average, split)
+
+
+def _rows_by_skew(skew: int, parts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> Iterator[Row]:
+    """A group of c parts that are not joined to each other holds ROWS^c rows; split, c times ROWS."""
+    unjoined = [sum(table - 1 not in part for table in part) for part in parts]
+    product, empty = sum(int(ROWS**parts_inside) for parts_inside in unjoined), chain(TABLES)
+    for case, formula, algorithm, chosen in (
+        ("equal groups of 2", TABLES // 2 * ROWS, EqualPartition, {"size": 2}),
+        ("F_Parti with K = 4", product, FrequencyPartition, {"split_unjoined": False, **options}),
+        ("F_Parti with K = 4, joined parts", sum(unjoined) * ROWS, FrequencyPartition, options),
+    ):
+        yield _row(f"rows, {case}", skew, formula, space(empty.begin(algorithm, **chosen)).rows)
 
 
 def _by_joins(counts: Mapping[int, int]) -> list[tuple[int, int]]:

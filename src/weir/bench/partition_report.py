@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
@@ -16,12 +17,13 @@ _FAMILIES = {
     "C-Strobe": ("C-Strobe, one insert with mu deletes under way", "mu"),
     "equal": (f"Equal groups over {TABLES} tables", "p"),
     "skew": (f"Equal against frequency, {TABLES} tables, frequency falling with a power of the rank", "power"),
+    "rows": ("Auxiliary rows of the same groups, 12 rows a table, 1 partner a row", "power"),
     "shift": ("The hot table changes half way", "x"),
     "r updates": ("r updates at the same moment, groups of 2", "r"),
     "keyed": ("Deletes by key in a hot group", "p"),
     "space": ("Auxiliary rows, 12 rows a table", "p"),
 }
-_SUBTITLE = "lines: the paper's formulas · points: measured in virtual time"
+_SUBTITLE = "lines: formulas · points: measured in virtual time"
 
 
 def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
@@ -88,7 +90,8 @@ def _space(rows: Sequence[Row]) -> Picture:
 
 def _of_cases(rows: Sequence[Row], prefix: str, title: str, x_label: str, y_label: str) -> Picture:
     cases = dict.fromkeys(row.case for row in rows if row.case.startswith(prefix))
-    return Picture(title, x_label, y_label, [_curve(rows, case) for case in cases], _SUBTITLE)
+    curves = [replace(_curve(rows, case), label=case.partition(", ")[2]) for case in cases]
+    return Picture(title, x_label, y_label, curves, _SUBTITLE)
 
 
 def _curve(rows: Sequence[Row], case: str) -> Curve:
