@@ -49,8 +49,8 @@ def test_refresh_times_are_exactly_the_papers(rows: list[Row]) -> None:
 def test_what_the_study_shows(rows: list[Row]) -> None:
     """Parallel groups take the time of one; groups that follow a shift beat those that do not."""
     found = {(row.case, row.x): row.measured for row in rows}
-    assert found["r updates in r groups, parallel", 4] == 2
-    assert found["r updates in r groups, one at a time", 4] == 8
+    assert found["r updates, in r groups, parallel", 4] == 2
+    assert found["r updates, in r groups, one at a time", 4] == 8
     assert found["shift, groups after x updates", 4] < found["shift, groups kept", 0]
     assert found["skew, F_Parti with K = 4", 2] < found["skew, equal groups of 2", 2]
     assert found["skew, F_Parti with K = 4", 0] > found["skew, equal groups of 2", 0]  # F_Parti overfills its groups

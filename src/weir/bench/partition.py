@@ -169,11 +169,11 @@ def _parallel() -> Iterator[Row]:
         spread = [Event(2 * group + 1) for group in range(r)]
         together = [Event(1)] * r
         serial, parallel = model.serial(2, r), model.equal(2)
-        yield _row("r updates in r groups, one at a time", r, serial, _at_once(spread, EqualPartition).span)
-        yield _row("r updates in r groups, parallel", r, parallel, _at_once(spread, ParallelPartition).span)
+        yield _row("r updates, in r groups, one at a time", r, serial, _at_once(spread, EqualPartition).span)
+        yield _row("r updates, in r groups, parallel", r, parallel, _at_once(spread, ParallelPartition).span)
         shown = _at_once(spread, ParallelPartition, one_by_one=True)
-        yield _row("r updates in r groups, parallel, shown one by one", r, parallel, shown.span)
-        yield _row("r updates in one group, parallel", r, serial, _at_once(together, ParallelPartition).span)
+        yield _row("r updates, in r groups, parallel, shown one by one", r, parallel, shown.span)
+        yield _row("r updates, in one group, parallel", r, serial, _at_once(together, ParallelPartition).span)
 
 
 def _keyed() -> Iterator[Row]:
