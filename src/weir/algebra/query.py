@@ -1,11 +1,11 @@
 """Queries as sums of signed terms, and substitution: ``V<U>``, ``Q<U>``, and so on.
 
-A **bound term** is a view term in which some slots hold a known delta instead of the base table. A query is a sum of bound terms
-with signs. Substituting an update for a slot binds that slot in every term where it is still the base table, and drops the
-terms where it is bound already: two updates of one slot give nothing.
+A **bound term** is a view term in which some slots hold a known delta instead of the base table. A query is a sum of
+bound terms with signs. Substituting an update for a slot binds that slot in every term where it is still the base
+table, and drops the terms where it is bound already: two updates of one slot give nothing.
 
-A transaction is a run of **sub-updates**, one per slot that its tables fill, in slot order: this is what makes self-joins and
-transactions over several tables need no rule of their own.
+A transaction is a run of **sub-updates**, one per slot that its tables fill, in slot order: this is what makes
+self-joins and transactions over several tables need no rule of their own.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def negate(query: Query) -> Query:
 def incremental(definition: Query, parts: Iterable[SubUpdate], unanswered: Iterable[Query] = ()) -> Query:
     """``V<U>`` minus ``Q<U>`` for every query that is open, slot after slot of one transaction.
 
-    The sources will answer in a state that holds the whole transaction. So a later slot's delta is also taken out of what the
-    earlier slots of the same transaction ask: they shall see that slot as it was.
+    The sources will answer in a state that holds the whole transaction. So a later slot's delta is also taken out of
+    what the earlier slots of the same transaction ask: they shall see that slot as it was.
     """
     still_open = tuple(unanswered)
     query: Query = ()

@@ -1,11 +1,12 @@
 """What all algorithms share: they receive updates and answers, and return questions and commits.
 
-An algorithm is a state machine without I/O. Whoever drives it (the simulator, the Spark runtime) delivers each source's
-updates and answers in that source's one order, carries its questions, and applies its commits. It branches on metadata (which
-update, which relation, which source, what is pending), never on what a bag holds.
+An algorithm is a state machine without I/O. Whoever drives it (the simulator, the Spark runtime) delivers each
+source's updates and answers in that source's one order, carries its questions, and applies its commits. It branches on
+metadata (which update, which relation, which source, what is pending), never on what a bag holds.
 
-State lives in plain attributes: immutable values, and dictionaries and lists of them. That is what makes ``fork`` (continue in
-several ways) and ``fingerprint`` (two states that behave alike) work for every algorithm without a line of its own.
+State lives in plain attributes: immutable values, and dictionaries and lists of them. That is what makes ``fork``
+(continue in several ways) and ``fingerprint`` (two states that behave alike) work for every algorithm without a line
+of its own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from weir.algebra.bag import Bag
 from weir.algebra.errors import WeirError
 from weir.algebra.query import Query, whole
 from weir.algebra.view import View
+from weir.algorithms.node import Node
 from weir.algorithms.procedure import Memory, Procedure, Reply, Steps
-from weir.messages import Action, Answer, Ask, Commit, Effect, Message, Position, Update
+from weir.messages import Action, Answer, Ask, Commit, Effect, Message, NodeMessage, Position, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
 SCENARIOS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)
@@ -70,9 +72,12 @@ class Algorithm(ABC):
     """One view's maintenance. Give it messages in order; it returns effects in order."""
 
     facts: ClassVar[Facts]
+    perpetual: ClassVar[bool] = False  # its messages never stop by themselves; it rests when all of them are idle
 
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
-        """``auxiliary`` holds the initial content of what ``auxiliary_for`` asked for, at the view's own initial state."""
+        """``auxiliary`` holds the initial content of what ``auxiliary_for`` asked for, at the view's own initial
+        state.
+        """
         self.view = view
         self.definition = whole(view)
         self.received: dict[str, Position] = {}  # the vector of everything delivered so far
@@ -104,7 +109,13 @@ class Algorithm(ABC):
             self.updates += 1
             self.received[message.source] = message.position
             return list(self.on_update(message))
-        return list(self._answered(message))
+        if isinstance(message, Answer):
+            return list(self._answered(message))
+        return list(self.on_message(message))
+
+    def node(self, source: str) -> Node | None:
+        """What works at this source on the algorithm's behalf; the source's updates then go to it and nowhere else."""
+        return None
 
     def fork(self) -> Self:
         """An independent copy that behaves the same from here on."""
@@ -118,6 +129,14 @@ class Algorithm(ABC):
         return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in ("view", "definition", "memory"))
 
     # -- what an algorithm writes -------------------------------------------------------------------------------------
+
+    def on_begin(self) -> Iterable[Effect]:
+        """Nothing has happened yet: the place of a message that is there from the first."""
+        return ()
+
+    def on_message(self, message: NodeMessage) -> Iterable[Effect]:
+        """A node has sent something."""
+        return ()
 
     @abstractmethod
     def on_update(self, update: Update) -> Iterable[Effect]:

@@ -1,19 +1,22 @@
 """C-Strobe: complete consistency for keyed views, by asking again for what later deletes hid.
 
-Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 6, algorithm 3.
+Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 6,
+algorithm 3.
 
-Updates wait in a queue and are shown one at a time. A delete is a key-delete on the view. An insert U_i asks V<U_i>; by the time
-an answer is in, updates behind U_i have arrived, and the answer must be brought back to the state right after U_i:
-- a later **delete** U_p may have hidden tuples. They are asked for: Q<U_p>, the query with the deleted row in its place, whose answer is
-  brought back in the same way (deletes behind U_p), until no table is left to ask;
-- a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete between U_i and it
-  is of the same tuple (then it was there before, too).
-Results gather in Delta as a set of full join tuples (all needed columns of all tables: two versions of one key may be there
-for a while), which reach the view after projection.
+Updates wait in a queue and are shown one at a time. A delete is a key-delete on the view. An insert U_i asks V<U_i>;
+by the time an answer is in, updates behind U_i have arrived, and the answer must be brought back to the state right
+after U_i:
+- a later **delete** U_p may have hidden tuples. They are asked for: Q<U_p>, the query with the deleted row in its
+  place, whose answer is brought back in the same way (deletes behind U_p), until no table is left to ask;
+- a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete
+  between U_i and it is of the same tuple (then it was there before, too). Results gather in Delta as a set of full
+  join tuples (all needed columns of all tables: two versions of one key may be there for a while), which reach the
+  view after projection. Columns that the view does not need are cut off first, so that two versions of a row that
+  differ only there are the same tuple.
 
-Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table for all its
-deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is empty): fewer commits, strong
-instead of complete.
+Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table
+for all its deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is
+empty): fewer commits, strong instead of complete.
 
 C-Strobe knows no transactions and takes their changes one by one (C-TStrobe does not).
 
@@ -32,9 +35,13 @@ from weir.algebra.expression import column
 from weir.algebra.query import Query, SubUpdate, evaluate_locally, sub_updates, substitute, whole
 from weir.algebra.view import Term, View
 from weir.algorithms.base import KEYS, SINGLE_UPDATE, Algorithm, Facts
-from weir.algorithms.keys import key_deletes, single_changes
+from weir.algorithms.keys import key_deletes, narrowed, single_changes
 from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
 from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
+
+
+Place = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
+LAST = 1 << 30
 
 
 class CStrobe(Algorithm):
@@ -59,7 +66,7 @@ class CStrobe(Algorithm):
         self.shown: dict[str, Position] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        changes = self._changes(update)
+        changes = self._changes(narrowed(self.view, update))
         for place, change in enumerate(changes):
             self.steps += 1
             self.queue[self.steps] = change
@@ -112,7 +119,7 @@ def effect_of_insert(wide: View, view: View, at: int, change: Update, grouped: b
         return None
     delta: Bag | None = None
     arrived: Numbered = ()
-    todo: list[tuple[Query, int]] = [(first, at)]
+    todo: list[tuple[Query, Place]] = [(first, (at, LAST))]
     while todo:
         query, since = todo.pop(0)
         answer, arrived = yield from _evaluate(query, arrived)
@@ -131,28 +138,29 @@ def _evaluate(query: Query, arrived: Numbered) -> Steps:
     return answer, reply.arrived
 
 
-def _compensations(wide: View, query: Query, since: int, arrived: Numbered, grouped: bool) -> list[tuple[Query, int]]:
-    """A query for every delete that arrived behind ``since``, or one per table for all its deletes together."""
-    found: list[tuple[Query, int]] = []
-    for relation, number, rows in _deletes(arrived, since):
-        parts = sub_updates(wide, [(relation, rows)])
-        found += [(substituted, number) for part in parts if (substituted := substitute(query, part))]
-    return _by_table(wide, query, since, arrived) if grouped else found
+def _compensations(wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool) -> list[tuple[Query, Place]]:
+    """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
+    deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
+    if grouped:
+        deletes = [(since, part) for part in _together(deletes)]
+    return [(hidden, place) for place, part in deletes if (hidden := substitute(query, part))]
 
 
-def _deletes(arrived: Numbered, since: int) -> Iterator[tuple[Relation, int, Bag]]:
+def _deletes(wide: View, arrived: Numbered) -> Iterator[tuple[Place, SubUpdate]]:
+    """Every slot's deletes in the order in which they count; those of one transaction one after the other."""
     for number, update in arrived:
-        for change in update.changes if number > since else ():
-            if change.deleted is not None:
-                yield change.relation, number, change.deleted
+        deleted = [(change.relation, change.deleted) for change in update.changes if change.deleted is not None]
+        for place, part in enumerate(sub_updates(wide, deleted)):
+            yield (number, place), part
 
 
-def _by_table(wide: View, query: Query, since: int, arrived: Numbered) -> list[tuple[Query, int]]:
-    together: dict[Relation, Bag] = {}
-    for relation, _, rows in _deletes(arrived, since):
-        together[relation] = (together[relation] + rows).distinct() if relation in together else rows
-    parts = sub_updates(wide, together.items())
-    return [(substituted, since) for part in parts if (substituted := substitute(query, part))]
+def _together(deletes: list[tuple[Place, SubUpdate]]) -> Iterator[SubUpdate]:
+    by_slot: dict[tuple[int, int], Bag] = {}
+    for _, part in deletes:
+        before = by_slot.get((part.term, part.slot))
+        by_slot[part.term, part.slot] = part.delta if before is None else (before + part.delta).distinct()
+    for (term, slot), rows in by_slot.items():
+        yield SubUpdate(term, slot, rows)
 
 
 def _shown_too_early(wide: View, at: int, arrived: Numbered) -> Iterator[SubUpdate]:

@@ -6,8 +6,8 @@ With an up-to-date copy of every base table the warehouse needs no question at a
 transaction, evaluates that transaction's effect on them, and commits. This is what streaming databases do. The price is
 the space: every needed column of every base table is stored once more.
 
-Needs: space for the copies. Promised level: complete, from any number of sources, since every transaction is processed alone and
-in the order of arrival.
+Needs: space for the copies. Promised level: complete, from any number of sources, since every transaction is processed
+alone and in the order of arrival.
 """
 
 from __future__ import annotations

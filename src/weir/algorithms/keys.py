@@ -38,6 +38,23 @@ def without(answer: Bag, deleted: Iterable[DeleteKeys]) -> Bag:
     return answer
 
 
+def narrowed(view: View, update: Update) -> Update:
+    """The update in the columns that the view needs; what it changes in others only is no change.
+
+    Two versions of a row that differ in columns the view does not need are one and the same to an algorithm that
+    compares full tuples.
+    """
+    return replace(update, changes=tuple(_narrowed(c, view.needed_columns(c.relation)) for c in update.changes))
+
+
+def _narrowed(change: Change, columns: tuple[str, ...]) -> Change:
+    if change.inserted is None or change.deleted is None:
+        inserted = change.inserted.keep(columns) if change.inserted is not None else None
+        return Change(change.relation, inserted, change.deleted.keep(columns) if change.deleted is not None else None)
+    delta = change.inserted.keep(columns) - change.deleted.keep(columns)
+    return Change(change.relation, delta.positive(), (-delta).positive())
+
+
 def single_changes(view: View, update: Update) -> list[Update]:
     """A transaction as an algorithm sees it that knows none: one change after the other.
 

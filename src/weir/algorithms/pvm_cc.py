@@ -2,9 +2,9 @@
 
 Paper: Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", section 4.2.
 
-The processes of PVM, but a result waits until every older update has been shown. Then nothing that is still in process has been
-overtaken by a commit: no update needs to be remembered after its commit (RPU is what is swept and not yet shown), no weight goes
-below zero, and every state that a reader sees is the state after one more update.
+The processes of PVM, but a result waits until every older update has been shown. Then nothing that is still in process
+has been overtaken by a commit: no update needs to be remembered after its commit (RPU is what is swept and not yet
+shown), no weight goes below zero, and every state that a reader sees is the state after one more update.
 
 Over batches (``batch``) it pipelines them: the next batch is swept while the last one waits for its turn or is being
 written. This is what the runtime uses for views over several sources.

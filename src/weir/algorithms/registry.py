@@ -18,11 +18,14 @@ from weir.algorithms.frequency_partition import FrequencyPartition
 from weir.algorithms.g_strobe import GStrobe
 from weir.algorithms.keyed_partition import KeyedPartition
 from weir.algorithms.lca import Lca
+from weir.algorithms.multi_ring import MultiRing
 from weir.algorithms.nested_sweep import NestedSweep
 from weir.algorithms.parallel_partition import ParallelPartition
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
+from weir.algorithms.ring import Ring
+from weir.algorithms.star import Star
 from weir.algorithms.strobe import Strobe
 from weir.algorithms.sweep import Sweep
 from weir.algorithms.t_strobe import TStrobe
@@ -33,6 +36,7 @@ _CLASSES: tuple[type[Algorithm], ...] = (
     Sweep, NestedSweep,
     Pvm, PvmCc,
     EqualPartition, FrequencyPartition, ParallelPartition, KeyedPartition,
+    Ring, Star, MultiRing,
 )  # fmt: skip
 ALGORITHMS: dict[str, type[Algorithm]] = {cls.facts.name: cls for cls in _CLASSES}
 

@@ -84,3 +84,21 @@ def explore(
         typer.echo(json.dumps(benchmark.document(results), indent=1))
     else:
         Console().print(benchmark.table(results))
+
+
+@bench_app.command()
+def ring(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-ring"),
+) -> None:
+    """Latencies of ring and star in virtual time, beside the Ring paper's."""
+    from weir.bench import ring as benchmark
+
+    rows = benchmark.measure()
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(rows), indent=1))
+        return
+    console = Console()
+    console.print(benchmark.table(rows))
+    console.print("\n".join(benchmark.notes(rows)), highlight=False)
+    console.print(f"picture: {benchmark.picture(rows, out)}", highlight=False)

@@ -1,8 +1,8 @@
 """Virtual time: the schedule that a set of latencies leads to.
 
-Where a schedule says *in which order*, a clock says *when*: transactions happen at given times, messages travel for a given
-time, a source works on one question at a time. The clock takes, again and again, the step whose time comes first, and so
-turns latencies into a schedule of the same world that exploration runs.
+Where a schedule says *in which order*, a clock says *when*: transactions happen at given times, messages travel for a
+given time, a source works on one question (its node on one message) at a time. The clock takes, again and again, the
+step whose time comes first, and so turns latencies into a schedule of the same world that exploration runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Clock:
         if not self.world.fifo:
             raise WeirError("virtual time needs channels that keep their order")
         self._arrivals: dict[str, list[float]] = {name: [] for name in self.world.sources}  # of messages on their way
-        self._questions: dict[str, list[float]] = {name: [] for name in self.world.sources}  # times they reach the source
+        self._questions = {name: [0.0] * len(inbox) for name, inbox in self.world.inboxes.items()}  # when there
         self._busy_until = dict.fromkeys(self.world.sources, 0.0)
 
     def run(self) -> Sequence[tuple[float, Step]]:

@@ -1,9 +1,13 @@
 """Exploration: every schedule of a small scenario, or many random ones of a larger one.
 
-``every_schedule`` walks the graph of states breadth first. Two orders of independent steps lead to the same state and are
-followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many schedules
-that stands for is counted along the way, as the number of paths. What comes out is the set of different *histories*
-(sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
+``every_schedule`` walks the graph of states breadth first. Two orders of independent steps lead to the same state and
+are followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many
+schedules that stands for is counted along the way, as the number of paths. What comes out is the set of different
+*histories* (sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
+
+A perpetual algorithm never stops by itself, and its idle turns lead back to a state that was there before. Such a state
+is not followed again, so no history is missed; the schedules counted are then those that reach every state as early as
+can be. Everything ends when all transactions have run and only idle messages are left (``World.resting``).
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from weir.simulator.world import World
 History = tuple[MemoryBag, ...]
 STATE_LIMIT = 3_000_000
 _DEFAULT_ORDER = (DELIVER, ANSWER, RUN, IDLE)
+_RESTING_ORDER = (RUN, DELIVER, ANSWER, IDLE)  # idle messages never end: nobody waits for them
 
 
 @dataclass
@@ -84,7 +89,11 @@ def every_schedule(scenario: Scenario, begin: Callable[[], World], limit: int = 
     found = Exploration(scenario)
     start = begin()
     layer: dict[object, _Node] = {start.key(): _Node(start, 1, None)}
+    earlier: set[object] = set()  # states of the layers before, where they can come again
     while layer:
+        if start.algorithm.perpetual:
+            layer = {key: node for key, node in layer.items() if key not in earlier}
+            earlier |= layer.keys()
         following: dict[object, _Node] = {}
         for node in layer.values():
             found.states += 1
@@ -145,12 +154,18 @@ def run_at_random(world: World, dice: random.Random) -> Schedule:
 
 
 def run_listed(world: World, steps: Schedule) -> Schedule:
-    """Runs the given steps, then what is left in the default order: deliver, answer, and only then further transactions."""
+    """Runs the given steps, then what is left in the default order: deliver, answer, and only then further
+    transactions.
+    """
     taken = list(steps)
-    for step in steps:
-        world.take(step)
+    for number, step in enumerate(steps, 1):
+        try:
+            world.take(step)
+        except WeirError as problem:
+            raise WeirError(f"step {number}, '{step}', is not possible: {problem}") from None
     while enabled := world.enabled():
-        step = min(enabled, key=lambda step: _DEFAULT_ORDER.index(step.kind))
+        order = _RESTING_ORDER if world.algorithm.perpetual and world.resting else _DEFAULT_ORDER
+        step = min(enabled, key=lambda step: order.index(step.kind))
         world.take(step)
         taken.append(step)
     return tuple(taken)

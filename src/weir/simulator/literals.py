@@ -1,4 +1,6 @@
-"""Rows and changes as a person writes them in a scenario: ``(1, 'a', NULL) 2*(4, 'b', NULL)`` and ``+r(1, 2) -r(3, 4)``."""
+"""Rows and changes as a person writes them in a scenario: ``(1, 'a', NULL) 2*(4, 'b', NULL)`` and ``+r(1, 2) -r(3,
+4)``.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
-from weir.algebra.types import Schema, Type
+from weir.algebra.types import Row, Schema, Type, Value, sort_key
 
 _ROW = re.compile(r"\s*(?:(-?\d*)\*?)?(\((?:[^()']|'(?:[^']|'')*')*\))\s*,?")
 _CHANGE = re.compile(r"\s*([+-])\s*([A-Za-z_][\w]*)\s*(\((?:[^()']|'(?:[^']|'')*')*\))\s*,?")
+
+_WEIGHTS = {1: "", -1: "-"}
 
 
 def parse_rows(text: str, schema: Schema) -> MemoryBag:
@@ -42,6 +46,33 @@ def parse_changes(text: str) -> Iterator[tuple[int, str, str]]:
             raise WeirError(f"cannot read changes from '{text[at:].strip()}': write +table(1, 'a') -table(2, 'b')")
         yield (1 if match[1] == "+" else -1), match[2], match[3]
         at = match.end()
+
+
+def write_rows(bag: MemoryBag) -> str:
+    """A bag as ``parse_rows`` reads it.
+
+    >>> write_rows(parse_rows("2*(1, 'it''s'), (NULL, 'b')", Schema.parse("a int, b string")))
+    "(NULL, 'b') 2*(1, 'it''s')"
+    """
+    weighted = sorted(bag.items(), key=lambda item: sort_key(item[0]))
+    return " ".join(f"{_WEIGHTS.get(weight, f'{weight}*')}{write_row(row)}" for row, weight in weighted)
+
+
+def write_row(row: Row) -> str:
+    return "(" + ", ".join(_written(value) for value in row) + ")"
+
+
+def _written(value: Value) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int() | float() | Decimal():
+            return str(value)
+        case bytes():
+            return f"'{value.hex()}'"
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 def _values(text: str, schema: Schema) -> list[Any]:

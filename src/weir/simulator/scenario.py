@@ -46,9 +46,11 @@ from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
 from weir.consistency.history import SourceHistory
 from weir.consistency.lattice import Lattice
+from weir.consistency.levels import level
 from weir.consistency.replay import AnyVector
 from weir.messages import Change, GlobalTransaction, Update
-from weir.simulator.literals import parse_changes, parse_rows
+from weir.simulator.constraints import require_constraints
+from weir.simulator.literals import parse_changes, parse_rows, write_row, write_rows
 from weir.simulator.source import SimulatedSource, Tables, empty_tables
 from weir.simulator.step import Schedule, parse_step
 from weir.simulator.world import World, begin
@@ -124,7 +126,9 @@ def load(path: Path) -> Scenario:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise WeirError(f"{path} is not a TOML file: {problem}") from None
     try:
-        return parse(data)
+        scenario = parse(data)
+        parse_view(scenario.view_text, scenario.catalog)  # a wrong view is a mistake of this file: say so now
+        return scenario
     except WeirError as problem:
         problem.args = (f"{path}: {problem}",)
         raise
@@ -134,22 +138,31 @@ def parse(data: Mapping[str, Any]) -> Scenario:
     """A scenario from a file's content."""
     tables = {_relation(name): _table(name, entry) for name, entry in _entry(data, "tables", dict).items()}
     rows = {r: parse_rows(data["tables"][str(r)].get("rows", ""), t.schema) for r, t in tables.items()}
-    updates = _updates(data.get("transactions", []), tables)
+    updates = _updates(_optional(data, "transactions", list), tables)
     shell = Scenario(_entry(data, "title", str), _entry(data, "view", str), tables, rows, updates)
-    listed = tuple(_schedule(entry, shell) for entry in data.get("schedules", []))
+    for source in shell.sources.values():
+        require_constraints(source, tables)
+    listed = tuple(_schedule(entry, shell) for entry in _optional(data, "schedules", list))
     channels = data.get("channels", "fifo")
     if channels not in ("fifo", "reorder"):
         raise WeirError(f"channels = '{channels}' is unknown; use 'fifo' or 'reorder'")
+    expect = {name: level(expected).name for name, expected in _optional(data, "expect", dict).items()}
     return Scenario(
-        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, data.get("expect", {}),
-        data.get("note", ""),
-    )  # fmt: skip
+        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, expect, data.get("note", "")
+    )
 
 
 def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
     value = data.get(name)
     if not isinstance(value, kind):
         raise WeirError(f"a scenario needs '{name}' ({'a table' if kind is dict else 'a text'})")
+    return value
+
+
+def _optional(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = data.get(name, kind())
+    if not isinstance(value, kind):
+        raise WeirError(f"'{name}' must be written {f'[{name}]' if kind is dict else f'[[{name}]]'}")
     return value
 
 
@@ -175,14 +188,14 @@ def _table(name: str, entry: Mapping[str, Any]) -> Table:
 def _updates(entries: Sequence[Mapping[str, Any]], tables: Mapping[Relation, Table]) -> tuple[Update, ...]:
     sources: dict[str, set[str]] = {}
     for entry in entries:
+        for needed in ("name", "source", "changes"):
+            if needed not in entry:
+                raise WeirError(f"a transaction needs '{needed}': {dict(entry)}")
         if "global" in entry:
             sources.setdefault(entry["global"], set()).add(entry["source"])
     count: dict[str, int] = {}
     updates = []
     for entry in entries:
-        for needed in ("name", "source", "changes"):
-            if needed not in entry:
-                raise WeirError(f"a transaction needs '{needed}': {dict(entry)}")
         source = entry["source"]
         count[source] = count.get(source, 0) + 1
         group = entry.get("global")
@@ -219,7 +232,7 @@ def _expectation(entry: Mapping[str, Any], scenario: Scenario) -> Expectation:
     schema = scenario.lattice.final_value.schema
     end = parse_rows(entry["end"], schema) if "end" in entry else None
     states = tuple(parse_rows(text, schema) for text in entry["states"]) if "states" in entry else None
-    return Expectation(end, states, entry.get("level"))
+    return Expectation(end, states, level(entry["level"]).name if "level" in entry else None)
 
 
 def write(scenario: Scenario) -> str:
@@ -239,7 +252,8 @@ def write(scenario: Scenario) -> str:
                 for k in table.foreign_keys
             )
             lines.append(f"foreign_keys = [{', '.join(keys)}]")
-        lines.append(f"rows = {_quote(_rows(scenario.rows[relation]))}")
+        lines += [f"indexes = [{', '.join(map(_list, table.indexes))}]"] if table.indexes else []
+        lines.append(f"rows = {_quote(write_rows(scenario.rows[relation]))}")
     for update in scenario.updates:
         lines += ["", "[[transactions]]", f"name = {_quote(update.name)}", f"source = {_quote(update.source)}"]
         lines += [f"global = {_quote(update.part_of.identifier)}"] if update.part_of else []
@@ -248,7 +262,9 @@ def write(scenario: Scenario) -> str:
         lines += ["", "[[schedules]]", f"name = {_quote(listed.name)}", f"steps = {_list([str(s) for s in listed.steps])}"]
         for name, expected in listed.expect.items():
             lines.append(f"[schedules.expect.{name}]")
-            lines += [f"end = {_quote(_rows(expected.end))}"] if expected.end is not None else []
+            lines += [f"end = {_quote(write_rows(expected.end))}"] if expected.end is not None else []
+            if expected.states is not None:
+                lines.append(f"states = {_list([write_rows(state) for state in expected.states])}")
             lines += [f"level = {_quote(expected.level)}"] if expected.level else []
     if scenario.expect:
         lines += ["", "[expect]", *(f"{name} = {_quote(level)}" for name, level in scenario.expect.items())]
@@ -260,12 +276,8 @@ def _written(change: Change) -> str:
     for sign, bag in (("-", change.deleted), ("+", change.inserted)):
         if bag is not None:
             rows = sorted(bag.items(), key=str)
-            parts += [f"{sign}{change.relation.table}{MemoryBag(bag.schema, {row: 1})}" for row, n in rows for _ in range(n)]
+            parts += [f"{sign}{change.relation.table}{write_row(row)}" for row, n in rows for _ in range(n)]
     return " ".join(parts)
-
-
-def _rows(bag: MemoryBag) -> str:
-    return str(bag).replace("), ", ") ")
 
 
 def _quote(text: str) -> str:
