@@ -75,7 +75,7 @@ class Algorithm(ABC):
     perpetual: ClassVar[bool] = False  # its messages never stop by themselves; it rests when all of them are idle
 
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
-        """``auxiliary`` holds the initial content of what ``facts.auxiliary`` asked for, at the view's own initial
+        """``auxiliary`` holds the initial content of what ``auxiliary_for`` asked for, at the view's own initial
         state.
         """
         self.view = view
@@ -95,6 +95,11 @@ class Algorithm(ABC):
         """Refuses a view that lacks what the algorithm needs."""
         for need in cls.facts.needs:
             need.require(view, cls.facts.name, setting)
+
+    @classmethod
+    def auxiliary_for(cls, view: View, **options: Any) -> Mapping[str, Query]:
+        """What must be loaded beside the view before it starts, by name; options may change it."""
+        return cls.facts.auxiliary(view)
 
     # -- what the driver calls ----------------------------------------------------------------------------------------
 
