@@ -39,7 +39,6 @@ from weir.algorithms.keys import key_deletes, narrowed, single_changes
 from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
 from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
 
-
 Place = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
 LAST = 1 << 30
 
