@@ -56,7 +56,8 @@ class BoundTerm:
         return replace(self, sign=-self.sign)
 
     def __str__(self) -> str:
-        parts = [str(s.relation.table) if b is None else f"[{b}]" for s, b in zip(self.term.slots, self.bindings, strict=True)]
+        slots = zip(self.term.slots, self.bindings, strict=True)
+        parts = [slot.relation.table if bag is None else f"[{bag}]" for slot, bag in slots]
         return ("-" if self.sign < 0 else "") + " x ".join(parts)
 
 

@@ -137,7 +137,9 @@ def _evaluate(query: Query, arrived: Numbered) -> Steps:
     return answer, reply.arrived
 
 
-def _compensations(wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool) -> list[tuple[Query, Place]]:
+def _compensations(
+    wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool
+) -> list[tuple[Query, Place]]:
     """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
     deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
     if grouped:
