@@ -15,10 +15,10 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query
 
-Position = int | str  # the simulator counts transactions; a real source has its own opaque text. Algorithms only copy it.
+Position = int | str  # the simulator counts transactions, a real source has its own opaque text; algorithms copy it
 
 
-# -- source to warehouse: what happened ---------------------------------------------------------------------------------
+# -- source to warehouse: what happened -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,9 @@ class Replace:
 
 @dataclass(frozen=True)
 class DropNegative:
-    """Forget tuples of negative weight (what a warehouse without negative counters does to PVM; for showing that it fails)."""
+    """Forget tuples of negative weight (what a warehouse without negative counters does to PVM; for showing that it
+    fails).
+    """
 
 
 Action = Add | AddMissing | DeleteKeys | Replace | DropNegative
@@ -176,8 +178,8 @@ Action = Add | AddMissing | DeleteKeys | Replace | DropNegative
 class Commit:
     """One atomic step of the view: actions in order, and the vector of source positions that it now reflects.
 
-    ``positions`` is what the algorithm believes and a checker verifies; a source that is missing has not moved. ``auxiliary``
-    carries what must be stored with it (deltas of copies and auxiliary views, by name).
+    ``positions`` is what the algorithm believes and a checker verifies; a source that is missing has not moved.
+    ``auxiliary`` carries what must be stored with it (deltas of copies and auxiliary views, by name).
     """
 
     actions: tuple[Action, ...]

@@ -50,7 +50,7 @@ def scenario(select: str, rows: Mapping[str, str], *transactions: tuple[str, str
 
 
 def by_lot(select: str, seed: int, transactions: int = 8, values: int = 3) -> Scenario:
-    """Tables that are sets (whole rows are keys), and transactions of one to three changes over any tables of a source."""
+    """Tables that are sets (whole rows are keys); transactions of up to three changes over any tables of a source."""
     dice = random.Random(f"partition/{seed}")
     state = {name: _rows(dice, values) for name in COLUMNS}
     rows = {name: " ".join(map(str, sorted(held))) for name, held in state.items()}
@@ -107,7 +107,8 @@ def check_auxiliary(world: World, stored: Stored) -> None:
     kept = dict(stored.bags)
     for name, delta in machine.unstored.items():
         kept[name] = kept[name] + _in_memory(delta) if name in kept else _in_memory(delta)
-    assert {n: b for n, b in kept.items() if len(b)} == {n: b for n, b in machine.auxiliary.items() if len(_in_memory(b))}
+    current = {name: _in_memory(bag) for name, bag in machine.auxiliary.items()}
+    assert {n: b for n, b in kept.items() if len(b)} == {n: b for n, b in current.items() if len(b)}
     assert world.view == evaluate_at(tables, machine.definition)[0]
 
 

@@ -31,7 +31,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 def test_auxiliary_views_equal_their_definitions_at_every_vector_shown(
     select: str, name: str, options: dict[str, Any]
 ) -> None:
-    """After every step of random schedules the auxiliary views, those stored with the commits, and the view are exact."""
+    """After every step of random schedules the auxiliary views, those stored with commits, and the view are exact."""
     for seed in range(8):
         scenario = by_lot(select, seed)
         dice = random.Random(seed)

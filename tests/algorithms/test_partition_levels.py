@@ -1,4 +1,4 @@
-"""Every schedule of small scenarios: the partition algorithms hold what they promise, and parallel no more than that."""
+"""Every schedule of small scenarios: the partition algorithms hold their promise, and parallel no more."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from weir.simulator.scenario import Scenario
 ROWS = {"x.r1": "(1, 2) (4, 2)", "y.r2": "(2, 3)", "z.r3": "(3, 4) (5, 6)", "z.r4": "(4, 7)"}
 SCENARIOS: dict[str, Scenario] = {
     "inserts": scenario(CHAIN_3, ROWS, ("x", "+r1(7, 2)"), ("y", "+r2(2, 5)"), ("z", "+r3(3, 9)")),
-    "deletes": scenario(CHAIN_3, ROWS, ("x", "-r1(1, 2)"), ("y", "-r2(2, 3)"), ("z", "-r3(3, 4)"), ("y", "+r2(2, 3)")),
+    "deletes": scenario(
+        CHAIN_3, ROWS, ("x", "-r1(1, 2)"), ("y", "-r2(2, 3)"), ("z", "-r3(3, 4)"), ("y", "+r2(2, 3)")
+    ),
     "modifications": scenario(
         CHAIN_3, ROWS, ("x", "-r1(1, 2) +r1(1, 8)"), ("y", "-r2(2, 3) +r2(8, 3)"), ("z", "-r3(3, 4) +r3(3, 1)")
     ),
     "transactions over two groups": scenario(
-        CHAIN_4, ROWS, ("z", "-r3(3, 4) +r4(6, 8)"), ("y", "+r2(2, 5)"), ("z", "+r3(3, 4) -r4(4, 7)"), ("x", "-r1(4, 2)")
+        CHAIN_4, ROWS,
+        ("z", "-r3(3, 4) +r4(6, 8)"), ("y", "+r2(2, 5)"), ("z", "+r3(3, 4) -r4(4, 7)"), ("x", "-r1(4, 2)"),
     ),
     "self-join": scenario(
-        SELF_JOIN, {"x.r1": "(2, 2)", "y.r2": "(2, 3)"}, ("y", "+r2(2, 5)"), ("x", "+r1(5, 2)"), ("y", "-r2(2, 3) +r2(5, 1)")
+        SELF_JOIN, {"x.r1": "(2, 2)", "y.r2": "(2, 3)"},
+        ("y", "+r2(2, 5)"), ("x", "+r1(5, 2)"), ("y", "-r2(2, 3) +r2(5, 1)"),
     ),
     "two terms": scenario(TWO_TERMS, ROWS, ("z", "-r3(3, 4) +r4(6, 6)"), ("y", "-r2(2, 3)"), ("y", "+r2(2, 5)")),
-}
+}  # fmt: skip
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("equal-partition", {"size": 1}),
     ("equal-partition", {"size": 2}),
@@ -68,7 +72,7 @@ def test_one_source_holds_all_tables() -> None:
 
 
 def test_parallel_groups_skip_states() -> None:
-    """Groups that finish out of order are shown together: strong, and a schedule breaks complete. One by one does not."""
+    """Groups that finish out of order are shown together: strong, a schedule breaks complete. One by one holds it."""
     kind = algorithm("parallel-partition")
     together = scenario(CHAIN_3, ROWS, ("x", "+r1(7, 2)"), ("z", "+r3(3, 9)"))
     found = every_schedule(together, lambda: together.begin(kind))

@@ -70,7 +70,7 @@ indexes = [["b", "c"]]
 foreign_keys = [{columns = ["a"], table = "t", references = ["a"]}]
 rows = \"\"\"
 (1, 'it''s', 1.50, '2024-02-29', '00ff', TRUE, 0.5, '2024-02-29 12:00:00')
-2*(2, NULL, NULL, NULL, NULL, FALSE, 1e300, NULL)\"\"\"
+(2, NULL, NULL, NULL, NULL, FALSE, 1e300, NULL)\"\"\"
 [[transactions]]
 name = "U1"
 source = "s"

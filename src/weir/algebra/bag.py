@@ -1,9 +1,9 @@
 """The signed bag: the one data structure of the theory, as a protocol.
 
 A signed bag maps each tuple to an integer weight, and keeps no zero weights. A relation is a bag whose weights are
-counts; a delta has negative weights for what is deleted. Bags form a commutative group under ``+``; ``join`` multiplies
-weights and is bilinear; ``select`` and ``project`` are linear. ``tests/laws.py`` states these laws once and runs them on every
-implementation: rows in memory, and Arrow tables and DataFrames where the data is large.
+counts; a delta has negative weights for what is deleted. Bags form a commutative group under ``+``; ``join``
+multiplies weights and is bilinear; ``select`` and ``project`` are linear. ``tests/laws.py`` states these laws once and
+runs them on every implementation: rows in memory, and Arrow tables and DataFrames where the data is large.
 
 NULL means what it means in SQL: it joins nothing and fails every comparison, yet as a column value in a bag it is
 identical to itself (two rows that are NULL in the same column are the same row).

@@ -1,15 +1,16 @@
 """The in-memory evaluator: a scalar expression's tree, compiled to a function from row to value.
 
-It means what Spark SQL means by the same text (ANSI mode, session time zone UTC), for the core of the language: literals,
-columns, arithmetic, comparisons, three-valued logic, IN, BETWEEN, LIKE, CASE and its kin, casts. All else is Spark's alone and
-raises UnsupportedExpression. ``tests/test_evaluator_against_spark.py`` compares the two.
+It means what Spark SQL means by the same text (ANSI mode, session time zone UTC), for the core of the language:
+literals, columns, arithmetic, comparisons, three-valued logic, IN, BETWEEN, LIKE, CASE and its kin, casts. All else
+is Spark's alone and raises UnsupportedExpression. ``tests/test_evaluator_against_spark.py`` compares the two.
 
-Compilation goes bottom-up over typed nodes (``weir.algebra.scalar.compiled``): operands are compiled, cast to the type they
-meet in, and combined. What Spark refuses at analysis raises TypeMismatch here, at compilation. As in Spark, operands are
-evaluated left to right and no further once the result is known (a division looks at its divisor first), so a part that would
-fail is reached in the same cases; Spark's optimizer may skip still more of them.
+Compilation goes bottom-up over typed nodes (``weir.algebra.scalar.compiled``): operands are compiled, cast to the
+type they meet in, and combined. What Spark refuses at analysis raises TypeMismatch here, at compilation. As in Spark,
+operands are evaluated left to right and no further once the result is known (a division looks at its divisor first),
+so a part that would fail is reached in the same cases; Spark's optimizer may skip still more of them.
 
-Values are normalised (``weir.algebra.types``) on the way in, so they are in every step: in particular -0.0 is 0.0 throughout.
+Values are normalised (``weir.algebra.types``) on the way in, so they are in every step: in particular -0.0 is 0.0
+throughout.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _parts(nodes: list[exp.Expression], schema: Schema) -> list[Compiled]:
     return [_compile(node, schema) for node in nodes]
 
 
-# -- leaves ---------------------------------------------------------------------------------------------------------------
+# -- leaves --------------------------------------------------------------------------------------------------
 
 
 def _column(node: exp.Expression, schema: Schema) -> Compiled:
@@ -96,7 +97,7 @@ def _parentheses(node: exp.Expression, schema: Schema) -> Compiled:
     return _part(node, "this", schema)
 
 
-# -- operators ------------------------------------------------------------------------------------------------------------
+# -- operators -----------------------------------------------------------------------------------------------
 
 Rule = Callable[[exp.Expression, Schema], Compiled]
 
@@ -122,7 +123,9 @@ def _minus(node: exp.Expression, schema: Schema) -> Compiled:
 
 
 def _concatenation(node: exp.Expression, schema: Schema) -> Compiled:
-    if "safe" not in node.args:  # sqlglot's mark for literals side by side; for 'a''b' Spark has a quote in it, sqlglot has not
+    if (
+        "safe" not in node.args
+    ):  # sqlglot's mark for literals side by side; for 'a''b' Spark has a quote in it, sqlglot has not
         raise UnsupportedExpression("string literals side by side: write one literal, and a quote inside it as \\'")
     return operators.concatenate(_parts(node.expressions, schema))
 
@@ -136,10 +139,12 @@ def _cast(node: exp.Expression, schema: Schema) -> Compiled:
 
 def _refuse_clock(text: str) -> None:
     if text.strip(BLANKS).lower() in CLOCK_WORDS:
-        raise UnsupportedExpression(f"'{text}' as a date: Spark asks the clock, the in-memory evaluator (simulator) has none")
+        raise UnsupportedExpression(
+            f"'{text}' as a date: Spark asks the clock, the in-memory evaluator (simulator) has none"
+        )
 
 
-# -- conditions and choices -----------------------------------------------------------------------------------------------
+# -- conditions and choices ----------------------------------------------------------------------------------
 
 
 def _not(node: exp.Expression, schema: Schema) -> Compiled:

@@ -1,9 +1,9 @@
 """A scalar expression: Spark SQL text over named columns.
 
-An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That makes it
-hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same text for
-the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are ``alias.column``, one name
-with a point in it.
+An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That
+makes it hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same
+text for the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are
+``alias.column``, one name with a point in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 
-from weir.algebra.types import Row, Schema, Type, Value
+from weir.algebra.errors import TypeMismatch
+from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,10 @@ class Expression:
 
     def predicate(self, schema: Schema) -> Callable[[Row], Value]:
         """As a filter: a row passes when the value is TRUE, neither FALSE nor NULL."""
-        return _compile(self.sql, schema)[1]
+        type_, function = _compile(self.sql, schema)
+        if type_ not in (BOOLEAN, NULL):
+            raise TypeMismatch(f"a condition must be boolean, but this is {type_}: {self}")
+        return function
 
     def __str__(self) -> str:
         return self.sql.replace("`", "")

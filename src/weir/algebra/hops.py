@@ -1,8 +1,8 @@
 """Evaluating a term hop by hop: which table next, with which keys, and how its rows join what is known.
 
 A **partial** is the join of some of a term's slots. One hop adds one slot: ``lookup`` says what to ask its source (the
-distinct join keys and the needed columns only), ``extend`` joins what comes back. The same steps evaluate a query inside one
-source, run a sweep across many, and run in a Spark task: only who fetches the rows differs.
+distinct join keys and the needed columns only), ``extend`` joins what comes back. The same steps evaluate a query
+inside one source, run a sweep across many, and run in a Spark task: only who fetches the rows differs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from weir.algebra.view import Term
 class Lookup:
     """The one question a database must be able to answer: rows of a table whose key columns occur in ``keys``.
 
-    ``keys`` has one column per ``key_columns``, under the same names, every key once; None asks for the whole table. The answer
-    has exactly ``columns``. It may hold more rows than asked for (a source that compares loosely, or that cannot apply
-    ``selection``): the view's own predicates decide in ``extend``.
+    ``keys`` has one column per ``key_columns``, under the same names, every key once; None asks for the whole table.
+    The answer has exactly ``columns``. It may hold more rows than asked for (a source that compares loosely, or that
+    cannot apply ``selection``): the view's own predicates decide in ``extend``.
     """
 
     relation: Relation
@@ -39,7 +39,9 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Partial:
-    """The join of the slots in ``joined``, columns named ``alias.column``; a caller may carry columns of its own along."""
+    """The join of the slots in ``joined``, columns named ``alias.column``; a caller may carry columns of its own
+    along.
+    """
 
     term: Term
     joined: frozenset[int]
@@ -61,9 +63,9 @@ def begin(term: Term, slot: int, rows: Bag, extra: tuple[str, ...] = ()) -> Part
 def hop_order(term: Term, known: Iterable[int], at_hand: Iterable[int] = ()) -> tuple[int, ...]:
     """The slots still to be joined, in the order to join them, from the slots already known.
 
-    Next comes a slot that an equality ties to what is known (so that keys can be shipped), failing that one that another
-    condition ties to it, failing that the first left. Among equals a slot whose rows are ``at_hand`` comes first, so that it
-    narrows what is asked for; then the order of the FROM clause decides.
+    Next comes a slot that an equality ties to what is known (so that keys can be shipped), failing that one that
+    another condition ties to it, failing that the first left. Among equals a slot whose rows are ``at_hand`` comes
+    first, so that it narrows what is asked for; then the order of the FROM clause decides.
     """
     return _hop_order(term, frozenset(known), frozenset(at_hand))
 
@@ -90,8 +92,8 @@ def _looseness(term: Term, reached: set[int], slot: int) -> int:
 def lookup(term: Term, slot: int, *partials: Partial) -> Lookup:
     """What to ask the slot's source so that ``extend`` can join the answer to each of ``partials``.
 
-    Keys are shipped on the columns that are tied to every one of them, from all of them together; without any, the whole
-    table is asked for.
+    Keys are shipped on the columns that are tied to every one of them, from all of them together; without any, the
+    whole table is asked for.
     """
     plain, shared, sources = _question(term, slot, tuple(partial.joined for partial in partials))
     if not shared:
@@ -118,7 +120,8 @@ def _question(
 def _every_key(bag: Bag, names: Sequence[str]) -> Bag:
     """Keys of rows of either sign: a deleted row asks for its partners just as an inserted one does.
 
-    Signs are dropped row by row, before the projection: an inserted and a deleted row with the same key must not cancel.
+    Signs are dropped row by row, before the projection: an inserted and a deleted row with the same key must not
+    cancel.
     """
     return bag.distinct().keep(names) + (-bag).distinct().keep(names)
 
@@ -150,7 +153,8 @@ def extend(
 
 
 def finish(partial: Partial, extra: tuple[str, ...] = ()) -> Bag:
-    """The select list over a complete partial: the term's value. ``extra`` columns of the caller's are kept behind it."""
+    """The select list over a complete partial: the term's value. ``extra`` columns of the caller's are kept behind it.
+    """
     return partial.bag.project([*partial.term.output, *((name, column(name)) for name in extra)])
 
 

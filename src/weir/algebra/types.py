@@ -1,15 +1,15 @@
 """Column types, schemas, and what a value of each type looks like in Python.
 
 The types are Spark's, because a view means what Spark SQL means. A value is an ordinary Python object (``int``,
-``Decimal``, ``float``, ``str``, ``bool``, ``date``, ``datetime``, ``bytes``) or ``None`` for NULL. ``normalise`` is the one
-gate through which values enter a bag: it checks them against the type and picks one representative where Python has
-several for what SQL calls the same value, so that bags can be compared with ``==``:
+``Decimal``, ``float``, ``str``, ``bool``, ``date``, ``datetime``, ``bytes``) or ``None`` for NULL. ``normalise`` is
+the one gate through which values enter a bag: it checks them against the type and picks one representative where
+Python has several for what SQL calls the same value, so that bags can be compared with ``==``:
 
 - NaN becomes the one object ``NAN`` (Spark: NaN equals NaN in grouping and in joins);
 - ``-0.0`` becomes ``0.0`` (Spark normalises it in grouping and in joins);
 - a ``float`` (32 bit) is rounded to 32 bits;
 - a decimal is brought to its column's scale;
-- a timestamp with zone is kept in UTC, one without zone stays naive.
+- a timestamp with zone is kept in UTC, one without zone stays naive; neither remembers a ``fold``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ SIMPLE_TYPES = {
 def decimal(precision: int = 10, scale: int = 0) -> Type:
     """The decimal type with so many digits, ``scale`` of them behind the point."""
     if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
-        raise TypeMismatch(f"decimal({precision},{scale}) does not exist: 1 <= precision <= {MAX_PRECISION}, 0 <= scale <= precision")
+        limits = f"1 <= precision <= {MAX_PRECISION}, 0 <= scale <= precision"
+        raise TypeMismatch(f"decimal({precision},{scale}) does not exist: {limits}")
     return Type("decimal", precision, scale)
 
 
@@ -252,13 +253,13 @@ def _date(value: Value, type_: Type) -> Value:
 def _timestamp(value: Value, type_: Type) -> Value:
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise _misfit(value, type_)
-    return value.astimezone(UTC)
+    return value.astimezone(UTC).replace(fold=0)
 
 
 def _timestamp_ntz(value: Value, type_: Type) -> Value:
     if not isinstance(value, datetime) or value.tzinfo is not None:
         raise _misfit(value, type_)
-    return value
+    return value.replace(fold=0)
 
 
 def _void(value: Value, type_: Type) -> Value:

@@ -7,8 +7,8 @@ column is called ``alias.column``. The term's conditions are split by what they 
 - **selections** on one slot alone: they can be applied before anything else;
 - the **rest**: everything that spans slots and is no plain equality, applied as soon as its columns are together.
 
-``weir.algebra.sql`` builds this from SQL text. Room for aggregates: they would stand above the sum of terms, as a function
-of its bag, and nothing below would change.
+``weir.algebra.sql`` builds this from SQL text. Room for aggregates: they would stand above the sum of terms, as a
+function of its bag, and nothing below would change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import TypeVar
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.expression import Expression
 from weir.algebra.types import Column, Schema
-
 
 T = TypeVar("T")
 
@@ -69,7 +68,9 @@ class Equality:
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """``project(select(slot x slot x ...))``. Compared by identity: a view has its terms once, and they are hashed often."""
+    """``project(select(slot x slot x ...))``. Compared by identity: a view has its terms once, and they are hashed
+    often.
+    """
 
     slots: tuple[Slot, ...]
     equalities: tuple[Equality, ...] = ()

@@ -1,12 +1,14 @@
 """Incremental maintenance without compensation: the anomaly itself.
 
-Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", algorithm 5.1 (after Blakeley, Larson and Tompa 1986).
+Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", algorithm 5.1 (after Blakeley, Larson and Tompa
+1986).
 
-For every update U send Q = V<U>; add the answer to the view as soon as it is in. Inside one database this is right, because
-the query runs in the state the update left. Here the sources go on meanwhile, so an answer may see later updates: tuples are
-added twice, or never removed.
+For every update U send Q = V<U>; add the answer to the view as soon as it is in. Inside one database this is right,
+because the query runs in the state the update left. Here the sources go on meanwhile, so an answer may see later
+updates: tuples are added twice, or never removed.
 
-With ``keys`` deletes are done at once on the view, by key, as the Strobe paper's example 1 has the conventional algorithm do it.
+With ``keys`` deletes are done at once on the view, by key, as the Strobe paper's example 1 has the conventional
+algorithm do it.
 
 Promised level: none; not even convergence. It is here as the control that every checker must catch.
 """

@@ -1,20 +1,22 @@
 """C-Strobe: complete consistency for keyed views, by asking again for what later deletes hid.
 
-Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 6, algorithm 3.
+Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 6,
+algorithm 3.
 
-Updates wait in a queue and are shown one at a time. A delete is a key-delete on the view. An insert U_i asks V<U_i>; by the time
-an answer is in, updates behind U_i have arrived, and the answer must be brought back to the state right after U_i:
-- a later **delete** U_p may have hidden tuples. They are asked for: Q<U_p>, the query with the deleted row in its place, whose answer is
-  brought back in the same way (deletes behind U_p), until no table is left to ask;
-- a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete between U_i and it
-  is of the same tuple (then it was there before, too).
-Results gather in Delta as a set of full join tuples (all needed columns of all tables: two versions of one key may be there
-for a while), which reach the view after projection. Columns that the view does not need are cut off first, so that two versions
-of a row that differ only there are the same tuple.
+Updates wait in a queue and are shown one at a time. A delete is a key-delete on the view. An insert U_i asks V<U_i>;
+by the time an answer is in, updates behind U_i have arrived, and the answer must be brought back to the state right
+after U_i:
+- a later **delete** U_p may have hidden tuples. They are asked for: Q<U_p>, the query with the deleted row in its
+  place, whose answer is brought back in the same way (deletes behind U_p), until no table is left to ask;
+- a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete
+  between U_i and it is of the same tuple (then it was there before, too). Results gather in Delta as a set of full
+  join tuples (all needed columns of all tables: two versions of one key may be there for a while), which reach the
+  view after projection. Columns that the view does not need are cut off first, so that two versions of a row that
+  differ only there are the same tuple.
 
-Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table for all its
-deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is empty): fewer commits, strong
-instead of complete.
+Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table
+for all its deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is
+empty): fewer commits, strong instead of complete.
 
 C-Strobe knows no transactions and takes their changes one by one (C-TStrobe does not).
 
@@ -36,7 +38,6 @@ from weir.algorithms.base import KEYS, SINGLE_UPDATE, Algorithm, Facts
 from weir.algorithms.keys import key_deletes, narrowed, single_changes
 from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
 from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
-
 
 Place = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
 LAST = 1 << 30
@@ -136,7 +137,9 @@ def _evaluate(query: Query, arrived: Numbered) -> Steps:
     return answer, reply.arrived
 
 
-def _compensations(wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool) -> list[tuple[Query, Place]]:
+def _compensations(
+    wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool
+) -> list[tuple[Query, Place]]:
     """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
     deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
     if grouped:

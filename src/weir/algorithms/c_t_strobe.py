@@ -1,10 +1,11 @@
 """C-TStrobe: C-Strobe that takes a source-local transaction as one.
 
-Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", end of section 6 (named, not
-described).
+Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", end of section
+6 (named, not described).
 
-The queue holds whole transactions. All deletes of one are key-deletes, one query asks for all its inserts, and its answer is brought
-back to the state right after the transaction, as C-Strobe does for single changes; the view is shown after each.
+The queue holds whole transactions. All deletes of one are key-deletes, one query asks for all its inserts, and its
+answer is brought back to the state right after the transaction, as C-Strobe does for single changes; the view is shown
+after each.
 
 Needs: keys. Promised level: complete for source-local transactions.
 """

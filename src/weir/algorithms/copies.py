@@ -6,8 +6,8 @@ With an up-to-date copy of every base table the warehouse needs no question at a
 transaction, evaluates that transaction's effect on them, and commits. This is what streaming databases do. The price is
 the space: every needed column of every base table is stored once more.
 
-Needs: space for the copies. Promised level: complete, from any number of sources, since every transaction is processed alone and
-in the order of arrival.
+Needs: space for the copies. Promised level: complete, from any number of sources, since every transaction is processed
+alone and in the order of arrival.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from weir.algebra.bag import Bag
 from weir.algebra.expression import column
 from weir.algebra.hops import answer
-from weir.algebra.query import BoundTerm, Query, evaluate, incremental, sub_updates
+from weir.algebra.query import BoundTerm, Query, evaluate_with, incremental, sub_updates
 from weir.algebra.view import Slot, Term, View
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.messages import Add, Commit, Effect, Update
@@ -65,11 +65,4 @@ class Copies(Algorithm):
         yield Commit(actions, dict(self.received), changed)
 
     def _evaluate(self, query: Query) -> Bag:
-        steps = evaluate(query)
-        try:
-            asked = next(steps)
-            while True:
-                asked = steps.send(answer(asked, self.copies[str(asked.relation)]))
-        except StopIteration as stop:
-            value: Bag = stop.value
-            return value
+        return evaluate_with(query, lambda asked: answer(asked, self.copies[str(asked.relation)]))

@@ -2,16 +2,16 @@
 
 Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", section 5.2 and algorithm 5.2.
 
-When update U arrives while queries are unanswered, every one of them will be evaluated in a state that already holds U, though
-it was meant for the state before. So the query for U also asks for what they will see too much of:
+When update U arrives while queries are unanswered, every one of them will be evaluated in a state that already holds
+U, though it was meant for the state before. So the query for U also asks for what they will see too much of:
 
     Q_i = V<U_i> - sum over Q_j in UQS of Q_j<U_i>
 
-Answers gather in COLLECT and reach the view only when UQS is empty: in between, COLLECT holds the overcount of one answer
-whose compensation is still on its way. Terms with every slot bound are evaluated here and never sent.
+Answers gather in COLLECT and reach the view only when UQS is empty: in between, COLLECT holds the overcount of one
+answer whose compensation is still on its way. Terms with every slot bound are evaluated here and never sent.
 
-Needs: one source, whose updates and answers arrive in one order (then the queries an update can disturb are exactly those in UQS).
-Promised level: strong. Not complete: states that pass while UQS is not empty are never shown.
+Needs: one source, whose updates and answers arrive in one order (then the queries an update can disturb are exactly
+those in UQS). Promised level: strong. Not complete: states that pass while UQS is not empty are never shown.
 Invariant: whenever UQS is empty, COLLECT = V[now] - MV.
 """
 

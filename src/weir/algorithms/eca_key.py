@@ -4,17 +4,18 @@ Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", section 5.
 
 With all keys in the view it holds no duplicates, so:
 - a delete is done here, without a question: remove every tuple that carries the deleted key (key-delete);
-- an insert asks V<U> without compensation; what an answer sees too much of are tuples that another insert's answer brings as
-  well, and a duplicate is not added;
-- what an answer sees too little of would have been deleted anyway.
-COLLECT, a working copy of the view, takes all this in the order of arrival and replaces the view when UQS is empty. Here COLLECT is
-the list of actions since the last commit.
+- an insert asks V<U> without compensation; what an answer sees too much of are tuples that another insert's answer
+  brings as well, and a duplicate is not added;
+- what an answer sees too little of would have been deleted anyway. COLLECT, a working copy of the view, takes all this
+  in the order of arrival and replaces the view when UQS is empty. Here COLLECT is the list of actions since the last
+  commit.
 
-A gap in the paper, found by exploration (scenarios/eca_key_insert_then_delete.toml): its proof says that a query evaluated after
-a delete cannot bring back the deleted key. It can, when the delete is of the very tuple the query is bound to: insert t, ask
-V<t>, delete t, and the answer holds t. So every open query remembers the keys that were deleted, while it ran, from the tables it
-is bound to, and its answer loses them first. A tuple inserted again under such a key is brought by its own insert's answer.
-(Strobe remembers deletes from all tables, which it needs over several sources and one source does not.)
+A gap in the paper, found by exploration (scenarios/eca_key_insert_then_delete.toml): its proof says that a query
+evaluated after a delete cannot bring back the deleted key. It can, when the delete is of the very tuple the query is
+bound to: insert t, ask V<t>, delete t, and the answer holds t. So every open query remembers the keys that were
+deleted, while it ran, from the tables it is bound to, and its answer loses them first. A tuple inserted again under
+such a key is brought by its own insert's answer. (Strobe remembers deletes from all tables, which it needs over
+several sources and one source does not.)
 
 Needs: one source, keys. Promised level: strong. Not complete, as ECA.
 """

@@ -1,23 +1,24 @@
 """ECA-Local: updates that need no question are handled at the warehouse, in their turn.
 
-Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", section 5.5, which names the difficulty (the order among
-local and other updates, and the splitting of answers) and leaves the algorithm open. This is our version, on top of LCA's labelled terms.
+Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", section 5.5, which names the difficulty (the
+order among local and other updates, and the splitting of answers) and leaves the algorithm open. This is our version,
+on top of LCA's labelled terms.
 
 An update is **local** when the view, the update and what is declared suffice:
-- it is irrelevant: every changed row fails the selection on its own columns (the integrator drops such rows, ``facts.prefilter``,
-  and the update arrives empty);
+- it is irrelevant: every changed row fails the selection on its own columns (the integrator drops such rows,
+  ``facts.prefilter``, and the update arrives empty);
 - the view has one table: every term is bound;
 - it only deletes, and the view carries the key of every slot of that table: a key-delete on the view, in its turn;
-- a foreign key shows that it has no partner: an insert of a parent that no child can refer to yet, or a delete of a parent that
-  no child may refer to any more, by a transaction that leaves the children alone.
+- a foreign key shows that it has no partner: an insert of a parent that no child can refer to yet, or a delete of a
+  parent that no child may refer to any more, by a transaction that leaves the children alone.
 
 What a local update does to queries that are open:
 - an irrelevant one nothing;
-- a key-delete: open answers will lack tuples that carry the deleted key, and only those. No compensation is sent. Instead the
-  damaged updates are shown together with the delete, which would have removed those tuples anyway. This costs completeness and saves
-  the message;
-- a parent by foreign key: its substitution into an open term is empty unless the child's slot is bound there (the bound child may have
-  referred to an earlier parent of the same key), so only those terms are compensated.
+- a key-delete: open answers will lack tuples that carry the deleted key, and only those. No compensation is sent.
+  Instead the damaged updates are shown together with the delete, which would have removed those tuples anyway. This
+  costs completeness and saves the message;
+- a parent by foreign key: its substitution into an open term is empty unless the child's slot is bound there (the
+  bound child may have referred to an earlier parent of the same key), so only those terms are compensated.
 
 Needs: one source. Promised level: strong.
 """
@@ -67,7 +68,8 @@ class EcaLocal(Lca):
             return False
         term = self.view.terms[0]
         return all(
-            change.inserted is None and all(term.carried_keys[at] is not None for at in term.occurrences(change.relation))
+            change.inserted is None
+            and all(term.carried_keys[at] is not None for at in term.occurrences(change.relation))
             for change in update.changes
         )
 
@@ -111,7 +113,9 @@ class EcaLocal(Lca):
         )
 
     def _guarding_children(self, term: Term, parent: Relation, changed: set[Relation]) -> bool:
-        """Whether every slot of ``parent`` is tied by a declared foreign key to a child that the transaction left alone."""
+        """Whether every slot of ``parent`` is tied by a declared foreign key to a child that the transaction left
+        alone.
+        """
         return all(
             any(child.relation not in changed and _refers(term, at, c) for c, child in enumerate(term.slots))
             for at in term.occurrences(parent)

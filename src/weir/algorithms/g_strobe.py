@@ -2,13 +2,13 @@
 
 Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 5.4.
 
-The action list is applied only when (1) no query is open, (2) every transaction in it is wholly received: all parts of a global
-transaction, from all its sources, and (3) everything these depend on is in. A transaction depends on what came before it at its
-sources; each source's transactions arrive in its own order, so (3) follows from (2): what came before a received part has been
-received, and if that belongs to a global transaction, (2) asks for the rest of it.
+The action list is applied only when (1) no query is open, (2) every transaction in it is wholly received: all parts of
+a global transaction, from all its sources, and (3) everything these depend on is in. A transaction depends on what
+came before it at its sources; each source's transactions arrive in its own order, so (3) follows from (2): what came
+before a received part has been received, and if that belongs to a global transaction, (2) asks for the rest of it.
 
-Needs: keys, and global transactions whose parts carry an identifier and the list of their sources. Promised level: strong, also for
-global transactions.
+Needs: keys, and global transactions whose parts carry an identifier and the list of their sources. Promised level:
+strong, also for global transactions.
 """
 
 from __future__ import annotations

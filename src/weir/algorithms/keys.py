@@ -41,8 +41,8 @@ def without(answer: Bag, deleted: Iterable[DeleteKeys]) -> Bag:
 def narrowed(view: View, update: Update) -> Update:
     """The update in the columns that the view needs; what it changes in others only is no change.
 
-    Two versions of a row that differ in columns the view does not need are one and the same to an algorithm that compares
-    full tuples.
+    Two versions of a row that differ in columns the view does not need are one and the same to an algorithm that
+    compares full tuples.
     """
     return replace(update, changes=tuple(_narrowed(c, view.needed_columns(c.relation)) for c in update.changes))
 

@@ -2,13 +2,14 @@
 
 Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", section 5.3 (sketched there in a paragraph).
 
-ECA mixes in one answer the effect of its own update and the compensation of earlier ones. LCA keeps them apart: every term is labelled
-with the update whose effect it belongs to. V<U_i> belongs to U_i; the compensation -Q_j<U_i> belongs to whatever the terms of Q_j
-belong to. One question still carries all of them (one part per label, evaluated in one state), and its answer comes back in
-the same parts. When every part labelled j is in, update j's exact delta is known, as of the state right after j; it is shown
-when all earlier updates have been.
+ECA mixes in one answer the effect of its own update and the compensation of earlier ones. LCA keeps them apart: every
+term is labelled with the update whose effect it belongs to. V<U_i> belongs to U_i; the compensation -Q_j<U_i> belongs
+to whatever the terms of Q_j belong to. One question still carries all of them (one part per label, evaluated in one
+state), and its answer comes back in the same parts. When every part labelled j is in, update j's exact delta is known,
+as of the state right after j; it is shown when all earlier updates have been.
 
-Needs: one source. Promised level: complete. Same messages as ECA; what is paid for is delay and the warehouse's bookkeeping.
+Needs: one source. Promised level: complete. Same messages as ECA; what is paid for is delay and the warehouse's
+bookkeeping.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ class Visit(NodeMessage):
     position: Position = 0
 
     def __str__(self) -> str:
-        parts = [f"{t.term + 1}:[{'; '.join(str(p.partial.bag) for p in t.parts)}]" for t in self.tokens]
-        return f"visit {self.number or '-'} tokens {' '.join(parts)}"
+        parts = (f"{t.term + 1} [{'; '.join(str(p.partial.bag) for p in t.parts)}]" for t in self.tokens)
+        return f"tokens {'alone' if self.number is None else self.number}: {', '.join(parts)}"
 
 
 @lru_cache(maxsize=1024)

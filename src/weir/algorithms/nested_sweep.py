@@ -1,17 +1,19 @@
 """Nested SWEEP: updates that interfere join the sweep instead of being taken out of it.
 
-Papers: described by Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", section 8, after Agrawal, El Abbadi,
-Singh and Yurek.
+Papers: described by Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", section 8, after Agrawal,
+El Abbadi, Singh and Yurek.
 
-When an answer comes from a source that has updates waiting in the queue, SWEEP compensates for them now and sweeps them later. Nested
-SWEEP admits them: they start partial results of their own where the sweep is, and share the hops that are left. One commit
-shows all of them. That saves questions when updates are dense, and costs the states in between.
+When an answer comes from a source that has updates waiting in the queue, SWEEP compensates for them now and sweeps
+them later. Nested SWEEP admits them: they start partial results of their own where the sweep is, and share the hops
+that are left. One commit shows all of them. That saves questions when updates are dense, and costs the states in
+between.
 
-All waiting updates of the answering source are admitted, oldest first, so what is shown is a prefix of every source's order. Updates
-that are not admitted are taken out of every row, whatever their arrival number: they will be shown later.
+All waiting updates of the answering source are admitted, oldest first, so what is shown is a prefix of every source's
+order. Updates that are not admitted are taken out of every row, whatever their arrival number: they will be shown
+later.
 
-If updates keep interfering the sweep would never end, so it admits at most ``limit`` updates and then closes: this bounds it to
-(limit + 1) * 2(n - 1) questions.
+If updates keep interfering the sweep would never end, so it admits at most ``limit`` updates and then closes: this
+bounds it to (limit + 1) * 2(n - 1) questions.
 
 Needs: nothing. Promised level: strong.
 """

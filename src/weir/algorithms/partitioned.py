@@ -150,7 +150,7 @@ class Partitioned(Algorithm):
         """The updates that can be shown: none before them is open."""
         done = []
         for arrival, update in self.queue.items():
-            if self._open(arrival, update) or REGROUPING in self.running:
+            if self._open(arrival, update):
                 break
             done.append(arrival)
         return done

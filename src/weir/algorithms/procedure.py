@@ -1,10 +1,11 @@
 """A sequential procedure: a generator that yields questions and receives answers, and that can be forked.
 
-The papers write their algorithms as sequences: ask, wait, compensate, ask the next. So do we, as generators. A simulator that
-explores every schedule must continue one procedure in several ways, which a live generator cannot do; so a procedure is a
-*value*: the function, its arguments and the answers it was sent so far. ``send`` returns the continued procedure and leaves the old
-one as it was; a procedure whose generator has moved on is replayed from its answers when it is continued once more. This
-asks one thing of the function: it depends on nothing but its arguments and what it is sent.
+The papers write their algorithms as sequences: ask, wait, compensate, ask the next. So do we, as generators. A
+simulator that explores every schedule must continue one procedure in several ways, which a live generator cannot do;
+so a procedure is a *value*: the function, its arguments and the answers it was sent so far. ``send`` returns the
+continued procedure and leaves the old one as it was; a procedure whose generator has moved on is replayed from its
+answers when it is continued once more. This asks one thing of the function: it depends on nothing but its arguments
+and what it is sent.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ Steps = Generator[Question | tuple[Question, ...], Any, Any]  # yields one quest
 
 
 class Memory:
-    """What procedures did before, by what they were started with and sent. A simulator that runs the same steps over and
-    over shares one; a running system has none."""
+    """What procedures did before, by what they were started with and sent. A simulator that runs the same steps over
+    and over shares one; a running system has none.
+    """
 
     def __init__(self) -> None:
         self.outcomes: dict[Hashable, Procedure] = {}

@@ -2,17 +2,18 @@
 
 Paper: Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", section 3.
 
-SWEEP leaves the sources idle while one update is swept. PVM sweeps up to ``parallel`` updates at once, each by its own process. An update
-is concurrent with update i, and must be taken out of the answer to a hop of i, if it is of that hop's table, has a larger arrival number
-than i, and arrived before the answer. It may be anywhere:
+SWEEP leaves the sources idle while one update is swept. PVM sweeps up to ``parallel`` updates at once, each by its own
+process. An update is concurrent with update i, and must be taken out of the answer to a hop of i, if it is of that
+hop's table, has a larger arrival number than i, and arrived before the answer. It may be anywhere:
 - waiting (UMQ), or in process (PPU);
 - already committed, if it overtook i (RPU): an update stays there while an older one is still in process.
 
-Each process commits when it is done, in whatever order. A delete may then be committed before the insert it undoes, so weights in
-the view may go below zero for a while; readers see weights above zero only.
+Each process commits when it is done, in whatever order. A delete may then be committed before the insert it undoes, so
+weights in the view may go below zero for a while; readers see weights above zero only.
 
 Needs: a view store that keeps negative weights. Promised level: convergence. Messages as SWEEP.
-``remember_committed=False`` and ``negative_counters=False`` leave out RPU and the negative weights, to show that both are needed.
+``remember_committed=False`` and ``negative_counters=False`` leave out RPU and the negative weights, to show that both
+are needed.
 """
 
 from __future__ import annotations
@@ -58,11 +59,14 @@ class Pvm(Algorithm):
         yield from self._start_processes()
 
     def reply_for(self, key: Hashable, answer: Answer) -> Reply:
-        """All that arrived from the process's first update on, wherever it is now; the sweep itself compares the numbers."""
+        """All that arrived from the process's first update on, wherever it is now; the sweep itself compares the
+        numbers.
+        """
         first = self.in_process[key][0][0]
         processing = [item for batch in self.in_process.values() for item in batch]
-        everything = sorted([*self.committed.items(), *processing, *self.waiting_updates.items()], key=lambda item: item[0])
-        return Reply(answer.bags, tuple(item for item in everything if item[0] >= first))
+        everything = [*self.committed.items(), *processing, *self.waiting_updates.items()]
+        concurrent = sorted((item for item in everything if item[0] >= first), key=lambda item: item[0])
+        return Reply(answer.bags, tuple(concurrent))
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
         batch = self.in_process.pop(key)

@@ -2,10 +2,10 @@
 
 Paper: Zhuge et al., "View Maintenance in a Warehousing Environment", section 1.2 and algorithm D.1.
 
-After every s-th update ask the source for the whole view and put the answer in its place. One question is evaluated in one state of
-the source, so every answer is a state the source was in; answers arrive in order, so the view never goes back. What is
-left of fewer than s updates is asked for once nothing more is under way (in a running system: by a timer), which gives
-2 * ceil(k / s) messages for k updates.
+After every s-th update ask the source for the whole view and put the answer in its place. One question is evaluated in
+one state of the source, so every answer is a state the source was in; answers arrive in order, so the view never goes
+back. What is left of fewer than s updates is asked for once nothing more is under way (in a running system: by a
+timer), which gives 2 * ceil(k / s) messages for k updates.
 
 Needs: one source. Promised level: strong. Not complete: an answer may already hold later updates.
 """

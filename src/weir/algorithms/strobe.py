@@ -1,18 +1,19 @@
 """Strobe: strong consistency over many sources for views that carry all keys.
 
-Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 5.2, algorithm 1.
+Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 5.2,
+algorithm 1.
 
-Over several sources a query runs hop by hop, and a delete may land between two hops: one source's answer still holds a row that is
-gone when the next one answers. ECA-Key misses that. Strobe keeps, per open query, the set ``pending`` of all deletes that arrived
-while it ran, from whatever table, and takes those keys out of the answer. Inserts that an answer has seen too early are
-duplicates of what their own query will bring, and are not added twice. Everything goes to an action list (AL) in order of
-arrival, which is applied as one transaction when no query is open.
+Over several sources a query runs hop by hop, and a delete may land between two hops: one source's answer still holds a
+row that is gone when the next one answers. ECA-Key misses that. Strobe keeps, per open query, the set ``pending`` of
+all deletes that arrived while it ran, from whatever table, and takes those keys out of the answer. Inserts that an
+answer has seen too early are duplicates of what their own query will bring, and are not added twice. Everything goes
+to an action list (AL) in order of arrival, which is applied as one transaction when no query is open.
 
-Strobe knows no transactions: it takes a transaction's changes one by one and may show the middle of it (a modification, the
-delete and insert of one key, is handled at once).
+Strobe knows no transactions: it takes a transaction's changes one by one and may show the middle of it (a
+modification, the delete and insert of one key, is handled at once).
 
-Needs: keys. Promised level: strong for single updates, convergence for source-local transactions. Messages: O(n) per insert, none
-per delete. It shows nothing while queries keep overlapping.
+Needs: keys. Promised level: strong for single updates, convergence for source-local transactions. Messages: O(n) per
+insert, none per delete. It shows nothing while queries keep overlapping.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """SWEEP: complete consistency over many sources, without keys, with local compensation only.
 
-Papers: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 3.2, and Zhang,
-Ding and Rundensteiner, "Parallel Multisource View Maintenance", section 2.1, both after Agrawal, El Abbadi, Singh and Yurek.
+Papers: Wang, Orlowska and Liang, "Efficient Refreshment of Materialized Views With Multiple Sources", section 3.2, and
+Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", section 2.1, both after Agrawal, El Abbadi,
+Singh and Yurek.
 
-Updates wait in a queue (UMQ) and are swept one at a time, in order of arrival. A sweep asks every other table once. Because a
-source's updates and answers arrive in one order, the updates an answer has seen too much of are exactly those of that table
-that are in the queue when it arrives; their part is computed here, from data at hand, and taken out. No question is
-ever asked again.
+Updates wait in a queue (UMQ) and are swept one at a time, in order of arrival. A sweep asks every other table once.
+Because a source's updates and answers arrive in one order, the updates an answer has seen too much of are exactly
+those of that table that are in the queue when it arrives; their part is computed here, from data at hand, and taken
+out. No question is ever asked again.
 
-With ``batch`` up to so many waiting updates are swept together (see weir.algorithms.sweeping), still each with its own delta and
-its own commit, at the price of at most two questions per table for all of them.
+With ``batch`` up to so many waiting updates are swept together (see weir.algorithms.sweeping), still each with its own
+delta and its own commit, at the price of at most two questions per table for all of them.
 
 Needs: nothing. Promised level: complete. Messages: n - 1 questions per update over n tables.
 Invariant: the view always equals its definition over the vector of everything taken off the queue.

@@ -2,23 +2,25 @@
 
 This is the procedure that SWEEP, Nested SWEEP, PVM and PVM-CC share. Its rules (each one general, none a special case):
 
-1. A transaction is a run of **sub-updates**, one per slot that its tables fill, each with its own number in the order of
-   arrival. ``number`` gives it: arrival number times the view's slots, plus the slot's place.
-2. **Compensation is one join.** A hop wants, for every row of a partial result, the table as it was when that row's sub-update
-   arrived; the source answers as of now. So every row read gets the validity "for ever", every later update that the answer
-   has seen is added negated with its own number as validity, and the join asks for ``arrival < validity``. One read serves
-   a whole batch of updates, and each still gets its own exact delta.
-3. A hop ships the distinct join keys of all partial results that wait for that table, and fetches the needed columns only.
+1. A transaction is a run of **sub-updates**, one per slot that its tables fill, each with its own number in the order
+   of arrival. ``number`` gives it: arrival number times the view's slots, plus the slot's place.
+2. **Compensation is one join.** A hop wants, for every row of a partial result, the table as it was when that row's
+   sub-update arrived; the source answers as of now. So every row read gets the validity "for ever", every later update
+   that the answer has seen is added negated with its own number as validity, and the join asks for ``arrival <
+   validity``. One read serves a whole batch of updates, and each still gets its own exact delta.
+3. A hop ships the distinct join keys of all partial results that wait for that table, and fetches the needed columns
+   only.
 
-The hops follow a tree over the slots: first every partial result goes up towards the root, then all go down together. So a
-table is asked for at most twice, whatever the number of updates and of slots they start from; a single update asks every
-other table exactly once.
+The hops follow a tree over the slots: first every partial result goes up towards the root, then all go down together.
+So a table is asked for at most twice, whatever the number of updates and of slots they start from; a single update
+asks every other table exactly once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import compress
 
 from weir.algebra.bag import Bag, total
 from weir.algebra.expression import Expression
@@ -43,8 +45,8 @@ def number(view: View, arrival: int, term: int, slot: int) -> int:
 
 
 def sweep(view: View, batch: Numbered) -> Steps:
-    """The view's change by each of these updates and of those admitted on the way, as one bag of the view's columns and ARRIVAL;
-    None when they do not concern it.
+    """The view's change by each of these updates and of those admitted on the way, as one bag of the view's columns
+    and ARRIVAL; None when they do not concern it.
 
     Expects a ``Reply`` to every question.
     """
@@ -63,9 +65,10 @@ def _sweep_term(view: View, index: int, members: list[tuple[int, Update]], start
     partials = _begin(view, index, members, started)
     while not all(partial.complete for partial in partials):
         for slot, neighbour in hops(term):
-            waiting = [p for p in partials if slot not in p.joined and neighbour in p.joined]
+            waits = [slot not in partial.joined and neighbour in partial.joined for partial in partials]
+            waiting = list(compress(partials, waits))
             if waiting:
-                partials = [p for p in partials if p not in waiting]
+                partials = [partial for partial, waited in zip(partials, waits, strict=True) if not waited]
                 partials += yield from _hop(view, index, slot, waiting, members)
                 partials += _begin(view, index, members, started)
     return [finish(partial, (ARRIVAL,)) for partial in partials]
@@ -99,8 +102,9 @@ def _hop(view: View, index: int, slot: int, waiting: list[Partial], members: lis
 
 
 def compensated(view: View, index: int, slot: int, read: Bag, arrived: Numbered) -> Bag:
-    """Rows of a slot's table as of any moment: what was read, valid for ever, and every later update negated, each valid up
-    to its own number."""
+    """Rows of a slot's table as of any moment: what was read, valid for ever, and every later update negated, each
+    valid up to its own number.
+    """
     later = _changes(view, index, slot, arrived, VALIDITY)
     return total(read.tagged(VALIDITY, FOR_EVER), *(-delta for delta in later))
 

@@ -1,10 +1,11 @@
 """T-Strobe: Strobe that takes a source-local transaction as one.
 
-Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 5.3, algorithm 2.
+Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 5.3,
+algorithm 2.
 
-All deletes of a transaction go to ``pending`` and to the action list together, and one query is asked for all its inserts; what the
-transaction itself inserted and deleted again has cancelled out before it arrives here. So the action list is never applied in
-the middle of a transaction.
+All deletes of a transaction go to ``pending`` and to the action list together, and one query is asked for all its
+inserts; what the transaction itself inserted and deleted again has cancelled out before it arrives here. So the action
+list is never applied in the middle of a transaction.
 
 Needs: keys. Promised level: strong for source-local transactions, weak for global ones (which it shows in parts).
 """

@@ -49,7 +49,9 @@ class Token(NodeMessage):
         return not any(self.entries)
 
     def __str__(self) -> str:
-        return "token [" + "; ".join("-" if entry is None else str(entry.partial.bag) for entry in self.entries) + "]"
+        return (
+            "token: [" + "; ".join("⊥" if entry is None else f"{{{entry.partial.bag}}}" for entry in self.entries) + "]"
+        )
 
 
 def bottom(nodes: Iterable[str]) -> Token:
@@ -64,7 +66,7 @@ class Request(NodeMessage):
     source: str
 
     def __str__(self) -> str:
-        return f"{self.source} asks for the token"
+        return f"request: {self.source} has changes"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Virtual time: the schedule that a set of latencies leads to.
 
-Where a schedule says *in which order*, a clock says *when*: transactions happen at given times, messages travel for a given
-time, a source works on one question (its node on one message) at a time. The clock takes, again and again, the step
-whose time comes first, and so turns latencies into a schedule of the same world that exploration runs.
+Where a schedule says *in which order*, a clock says *when*: transactions happen at given times, messages travel for a
+given time, a source works on one question (its node on one message) at a time. The clock takes, again and again, the
+step whose time comes first, and so turns latencies into a schedule of the same world that exploration runs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.types import Type, Value
-from weir.messages import Answer, Ask, Commit, Message, Send, Update
+from weir.messages import Answer, Ask, Commit, Message, NodeMessage, Send, Update
 from weir.simulator.source import Reads
 
 _WIDTH = {
@@ -64,6 +64,9 @@ class Counters:
 
     def sent(self, sender: str | None, send: Send) -> None:
         self.node_messages += 1
+
+    def received(self, source: str, message: NodeMessage) -> None:
+        """Counted when it was sent."""
 
     def delivered(self, message: Message) -> None:
         self._asked_in_step = False

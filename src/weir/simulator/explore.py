@@ -1,13 +1,13 @@
 """Exploration: every schedule of a small scenario, or many random ones of a larger one.
 
-``every_schedule`` walks the graph of states breadth first. Two orders of independent steps lead to the same state and are
-followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many schedules
-that stands for is counted along the way, as the number of paths. What comes out is the set of different *histories*
-(sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
+``every_schedule`` walks the graph of states breadth first. Two orders of independent steps lead to the same state and
+are followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many
+schedules that stands for is counted along the way, as the number of paths. What comes out is the set of different
+*histories* (sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
 
 A perpetual algorithm never stops by itself, and its idle turns lead back to a state that was there before. Such a state
-is not followed again: the schedules are then those without idle turns. Everything ends when all transactions have run
-and only idle messages are left (``World.resting``).
+is not followed again, so no history is missed; the schedules counted are then those that reach every state as early as
+can be. Everything ends when all transactions have run and only idle messages are left (``World.resting``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from weir.consistency.levels import NAMES
 from weir.simulator.scenario import Scenario
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Schedule, Step
 from weir.simulator.world import World
-
 
 
 class TooManyStates(WeirError):
@@ -170,7 +169,9 @@ def run_at_random(world: World, dice: random.Random, haste: float | None = None)
 
 
 def run_listed(world: World, steps: Schedule) -> Schedule:
-    """Runs the given steps, then what is left in the default order: deliver, answer, and only then further transactions."""
+    """Runs the given steps, then what is left in the default order: deliver, answer, and only then further
+    transactions.
+    """
     taken = list(steps)
     for number, step in enumerate(steps, 1):
         try:

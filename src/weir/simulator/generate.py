@@ -1,8 +1,9 @@
-"""Scenarios made from a seed: chains of keyed tables over some sources, with small values so that joins hit and collide.
+"""Scenarios made from a seed: chains of keyed tables over some sources, with small values so that joins hit and
+collide.
 
-Table ``t1`` joins ``t2`` joins ``t3`` and so on, each on its column R and the next one's column L. Every table has the key K. Transactions
-insert (also under keys that were used before), delete and modify; what a scenario's kind allows decides how many rows, tables and
-sources one transaction may touch.
+Table ``t1`` joins ``t2`` joins ``t3`` and so on, each on its column R and the next one's column L. Every table has the
+key K. Transactions insert (also under keys that were used before), delete and modify; what a scenario's kind allows
+decides how many rows, tables and sources one transaction may touch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Rows and changes as a person writes them in a scenario: ``(1, 'a', NULL) 2*(4, 'b', NULL)`` and ``+r(1, 2) -r(3, 4)``."""
+"""Rows and changes as a person writes them in a scenario: ``(1, 'a', NULL) 2*(4, 'b', NULL)`` and ``+r(1, 2) -r(3,
+4)``.
+"""
 
 from __future__ import annotations
 

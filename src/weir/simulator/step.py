@@ -2,8 +2,9 @@
 
     U1            the source runs its next transaction, the one called U1, and notifies the warehouse
     answer s      source s answers the oldest question, or its node handles the oldest message, it has received
-                  (``answer s 2``: the second, where channels may reorder and nodes receive more than questions)
-    deliver s     the oldest message of source s reaches the warehouse (``deliver s 3``: the third, where channels may reorder)
+                  (``answer s 2``: the second, where channels may reorder and there are nodes)
+    deliver s     the oldest message of source s reaches the warehouse
+                  (``deliver s 3``: the third, where channels may reorder)
     idle          nothing is under way: the warehouse's timer
     read          a reader looks at the view
 """
@@ -29,7 +30,8 @@ class Step:
     def __str__(self) -> str:
         if self.kind == RUN:
             return self.name
-        return " ".join([self.kind, *([self.name] if self.name else []), *([str(self.place + 1)] if self.place else [])])
+        words = [self.kind, self.name, str(self.place + 1) if self.place else ""]
+        return " ".join(word for word in words if word)
 
 
 Schedule = tuple[Step, ...]

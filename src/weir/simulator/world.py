@@ -1,7 +1,8 @@
 """The world: sources, one channel each way per source, and the warehouse. A schedule decides every step.
 
-Everything that happens is one of the steps of ``weir.simulator.step``. A world can be forked and goes on independently; two worlds
-with equal keys have the same future and the same past as far as a reader of the view can tell.
+Everything that happens is one of the steps of ``weir.simulator.step``. A world can be forked and goes on
+independently; two worlds with equal keys have the same future and the same past as far as a reader of the view can
+tell.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class NodeObserver(Protocol):
     """Somebody who also watches what nodes send and receive; the sender is a source, or (None) the warehouse."""
 
     def sent(self, sender: str | None, send: Send) -> None: ...
+    def received(self, source: str, message: NodeMessage) -> None: ...  # by the node there, before it reacts
 
 
 class World:
@@ -168,10 +170,14 @@ class World:
         self._require_source(step.name)
         name, inbox = step.name, self.inboxes[step.name]
         if step.place >= len(inbox):
-            raise WeirError(f"source {name} has no question or message number {step.place + 1} to answer now")
+            number = f" number {step.place + 1}" if step.place else ""
+            raise WeirError(f"source {name} has no question{number} to answer now")
         message, position = inbox[step.place], self.positions[name]
         self.inboxes[name] = inbox[: step.place] + inbox[step.place + 1 :]
         if isinstance(message, NodeMessage):
+            for observer in self.observers:
+                if isinstance(observer, NodeObserver):
+                    observer.received(name, message)
             self.nodes[name], sends = self.sources[name].host(position, self.nodes[name], message)
             self._send(name, sends)
             return

@@ -10,7 +10,8 @@ import math
 import operator as python
 from collections.abc import Callable
 from datetime import date, timedelta
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from functools import partial
 
 from weir.algebra.errors import EvaluationError
 from weir.algebra.scalar.text_numbers import EXACT, Unreadable, bounded_decimal
@@ -20,9 +21,12 @@ from weir.algebra.types import BIGINT, INTEGER_BITS, MAX_PRECISION, NAN, Type, V
 Operation = Callable[[Value, Value], Value]
 
 DIVISIONS = ("/", "%", "div")
-_DIVISION_SCALE = MAX_PRECISION + 1  # Spark divides decimals to so many digits behind the point, then rounds to the result's scale
+_DIVISION_SCALE = (
+    MAX_PRECISION + 1
+)  # Spark divides decimals to so many digits behind the point, then rounds to the result's scale
 _PRODUCT = Context(prec=MAX_PRECISION, rounding=ROUND_HALF_UP)  # and rounds a product to 38 digits first
 _QUOTIENT = Context(prec=MAX_PRECISION, rounding=ROUND_DOWN)
+_NEGATION = Context(prec=34, rounding=ROUND_HALF_EVEN)  # and even when it only changes the sign, to 34
 _PLAIN: dict[str, Operation] = {"+": python.add, "-": python.sub, "*": python.mul}
 
 
@@ -116,11 +120,15 @@ def _decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _decimal_quotient(left: Decimal, right: Decimal) -> int:
-    """As a bigint; Spark keeps the last 64 bits of a quotient that does not fit, without an error."""
-    return (int(_whole_quotient(left, right)) + 2**63) % 2**64 - 2**63
+    """As a bigint; of a quotient that does not fit, but has at most 38 digits, Spark keeps the last 64 bits."""
+    quotient = _whole_quotient(left, right)
+    if quotient.adjusted() >= MAX_PRECISION:
+        raise overflow(f"{left} div {right}", BIGINT)
+    return (int(quotient) + 2**63) % 2**64 - 2**63
 
 
 def _whole_quotient(left: Decimal, right: Decimal) -> Decimal:
+    """Fails, as it does in Java, when it needs more than 38 digits, not counting zeros at the end."""
     _refuse_zero(left, right)
     quotient = EXACT.divide_int(left, right)
     if _QUOTIENT.plus(quotient) != quotient:
@@ -148,14 +156,21 @@ def on_date_and_days(sign: int) -> Operation:
 
 
 def negate(type_: Type) -> Callable[[Value], Value]:
-    if not type_.is_integer:
-        return lambda value: tidy(-value) if type_.is_fraction else value.copy_negate() if value else value
-    smallest = -(1 << (INTEGER_BITS[type_.name] - 1))
+    if type_.is_integer:
+        return partial(on_integers("-", type_), 0)
+    return _negate_fraction if type_.is_fraction else _negate_decimal(type_)
 
-    def operation(value: int) -> int:
-        if value == smallest:
-            raise overflow(f"-({value})", type_)
-        return -value
+
+def _negate_fraction(value: float) -> float:
+    return tidy(-value)
+
+
+def _negate_decimal(type_: Type) -> Callable[[Value], Value]:
+    def operation(value: Decimal) -> Decimal:
+        try:
+            return bounded_decimal(_NEGATION.minus(value), type_)
+        except Unreadable:
+            raise overflow(f"-({value})", type_) from None
 
     return operation
 

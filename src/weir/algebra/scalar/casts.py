@@ -1,7 +1,8 @@
 """CAST between the core types, as Spark does it in ANSI mode: what does not fit fails.
 
-``caster`` gives a function from a non-NULL, normalised value of one type to a normalised value of the other. The function
-raises ``Unreadable`` where CAST fails and TRY_CAST gives NULL. A cast that Spark does not know raises TypeMismatch at once.
+``caster`` gives a function from a non-NULL, normalised value of one type to a normalised value of the other. The
+function raises ``Unreadable`` where CAST fails and TRY_CAST gives NULL. A cast that Spark does not know raises
+TypeMismatch at once.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time
 from decimal import Decimal
 
+from weir.algebra.errors import TypeMismatch
 from weir.algebra.scalar import text_numbers as numbers
 from weir.algebra.scalar import text_times as times
-from weir.algebra.errors import TypeMismatch
 from weir.algebra.scalar.text_numbers import EXACT, Unreadable, bounded_decimal, bounded_integer, float32_of
 from weir.algebra.types import INTEGER_BITS, NAN, NULL, Type, Value, to_float32
 
@@ -22,7 +23,7 @@ Cast = Callable[[Value], Value]
 
 def caster(source: Type, target: Type) -> Cast | None:
     """How to cast; None when nothing needs doing."""
-    if source == target or source == NULL:
+    if source in (target, NULL):
         return None
     make = _CASTS.get((_kind(source), _kind(target)))
     if make is None:
@@ -44,7 +45,9 @@ def _fraction_to_integer(source: Type, target: Type) -> Cast:
 
     def cast(value: float) -> int:
         # For bigint the bounds are doubles themselves: 2**63 passes and becomes the largest bigint, as in Spark.
-        if not (math.isfinite(value) and math.floor(value) <= float(largest) and math.ceil(value) >= float(-largest - 1)):
+        if not (
+            math.isfinite(value) and math.floor(value) <= float(largest) and math.ceil(value) >= float(-largest - 1)
+        ):
             raise Unreadable
         return min(int(value), largest)
 

@@ -1,4 +1,4 @@
-"""A typed, compiled expression, and the two ways to build on one: cast it, and apply an operation that NULL passes through."""
+"""A typed, compiled expression, and how to build on one: cast it, apply an operation that NULL passes through."""
 
 from __future__ import annotations
 

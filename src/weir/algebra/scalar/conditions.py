@@ -12,8 +12,7 @@ from weir.algebra.scalar.operators import compare, for_comparison
 from weir.algebra.scalar.patterns import like_pattern
 from weir.algebra.types import BOOLEAN, NULL, STRING, Row, Type, Value
 
-
-# -- three-valued logic ---------------------------------------------------------------------------------------------------
+# -- three-valued logic --------------------------------------------------------------------------------------
 
 
 def both(left: Compiled, right: Compiled) -> Compiled:
@@ -58,7 +57,7 @@ def is_null(operand: Compiled) -> Compiled:
     return Compiled(BOOLEAN, lambda row: inner(row) is None)
 
 
-# -- membership and LIKE --------------------------------------------------------------------------------------------------
+# -- membership and LIKE -------------------------------------------------------------------------------------
 
 
 def between(operand: Compiled, low: Compiled, high: Compiled) -> Compiled:
@@ -66,7 +65,7 @@ def between(operand: Compiled, low: Compiled, high: Compiled) -> Compiled:
 
 
 def member(operand: Compiled, choices: Sequence[Compiled]) -> Compiled:
-    """IN: TRUE when an element equals it, else NULL when one is NULL. Elements after the first equal one are not evaluated."""
+    """IN: TRUE when one is equal, else NULL when one is NULL. Nothing after the first equal one is evaluated."""
     type_ = common_type_of_all(part.type for part in (operand, *choices))
     if type_ is None:
         types = ", ".join(str(choice.type) for choice in choices)
@@ -110,10 +109,12 @@ def like(operand: Compiled, pattern: Compiled, escape: str) -> Compiled:
     if pattern.fixed and pattern.constant is not None:
         matches = like_pattern(pattern.constant, escape).fullmatch  # a wrong pattern fails at once, as it does in Spark
         return unary(BOOLEAN, lambda text: matches(text) is not None, operand)
-    return strict(BOOLEAN, lambda text, given: like_pattern(given, escape).fullmatch(text) is not None, operand, pattern)
+    return strict(
+        BOOLEAN, lambda text, given: like_pattern(given, escape).fullmatch(text) is not None, operand, pattern
+    )
 
 
-# -- choices --------------------------------------------------------------------------------------------------------------
+# -- choices -------------------------------------------------------------------------------------------------
 
 
 def case(branches: Sequence[tuple[Compiled, Compiled]], otherwise: Compiled) -> Compiled:

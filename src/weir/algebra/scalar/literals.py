@@ -47,4 +47,6 @@ def read_type(node: exp.Expression) -> Type:
     try:
         return TIMESTAMP if name == "timestamp_ltz" else parse_type(name)
     except (TypeMismatch, ValueError):
-        raise UnsupportedExpression(f"CAST to {name}: the in-memory evaluator (simulator) knows the core types only") from None
+        raise UnsupportedExpression(
+            f"CAST to {name}: the in-memory evaluator (simulator) knows the core types only"
+        ) from None

@@ -12,14 +12,28 @@ from weir.algebra.scalar.arithmetic import DIVISIONS, Operation
 from weir.algebra.scalar.coercion import as_decimal, common_type, decimal_result, promoted_string
 from weir.algebra.scalar.compiled import FALSE, TRUE, Compiled, cast, strict, strict_from_right, unary
 from weir.algebra.types import (
-    BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, INT, MAX_PRECISION, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, Row, Type, Value, decimal,
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    MAX_PRECISION,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Row,
+    Type,
+    Value,
+    decimal,
 )  # fmt: skip
 
 _DATETIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _BIGINT_BOUND = 2**63
 
 
-# -- arithmetic -----------------------------------------------------------------------------------------------------------
+# -- arithmetic ----------------------------------------------------------------------------------------------
 
 
 def arithmetic(symbol: str, left: Compiled, right: Compiled) -> Compiled:
@@ -115,7 +129,7 @@ def _no_arithmetic(symbol: str, left: Type, right: Type) -> TypeMismatch:
     return TypeMismatch(f"{left} {symbol.upper()} {right} is not defined: cast an operand")
 
 
-# -- comparison -----------------------------------------------------------------------------------------------------------
+# -- comparison ----------------------------------------------------------------------------------------------
 
 
 def compare(symbol: str, left: Compiled, right: Compiled) -> Compiled:
@@ -151,7 +165,7 @@ def meet(left: Compiled, right: Compiled) -> tuple[Compiled, Compiled]:
 
 
 def for_comparison(operand: Compiled, type_: Type) -> Compiled:
-    """Cast, unless Python compares the two exactly without it (integers and decimals that the common type holds in full)."""
+    """Cast, unless Python compares the two exactly without it (integers and decimals that fit the common type)."""
     if type_.name == "decimal" and operand.type.is_numeric:
         exact = as_decimal(operand.type)
         if exact.scale <= type_.scale and exact.precision - exact.scale <= type_.precision - type_.scale:
@@ -219,7 +233,7 @@ _NAN_AWARE: dict[str, Operation] = {
 }
 
 
-# -- concatenation --------------------------------------------------------------------------------------------------------
+# -- concatenation -------------------------------------------------------------------------------------------
 
 
 def concatenate(parts: Sequence[Compiled]) -> Compiled:

@@ -30,4 +30,6 @@ def like_pattern(pattern: str, escape: str = "\\") -> re.Pattern[str]:
 def _escaped(pattern: str, at: int, escape: str) -> str:
     if at < len(pattern) and pattern[at] in ("%", "_", escape):
         return pattern[at]
-    raise EvaluationError(f"LIKE pattern {pattern!r}: {escape!r} must stand before %, _ or itself; double it to mean itself")
+    raise EvaluationError(
+        f"LIKE pattern {pattern!r}: {escape!r} must stand before %, _ or itself; double it to mean itself"
+    )

@@ -1,8 +1,12 @@
 """Where sqlglot and Spark bind operators differently, the text must say what it means with parentheses.
 
-Two known cases: Spark reads ``a || b + c`` as ``(a || b) + c`` and ``a = b IN (c)`` as ``(a = b) IN (c)``, sqlglot the other way
-round. The tree of such a text does not mean what Spark will compute, so it is refused. The test is on the tree: an operand
-without parentheses around it must bind tighter, by Spark's table, than the operator it stands under.
+Two known cases: Spark reads ``a || b + c`` as ``(a || b) + c`` and ``a = b IN (c)`` as ``(a = b) IN (c)``, sqlglot
+the other way round. The tree of such a text does not mean what Spark will compute, so it is refused. The test is on
+the tree: an operand without parentheses around it must bind tighter, by Spark's table, than the operator it stands
+under.
+
+One case cannot be seen: sqlglot reads ``a <=> b LIKE c`` as ``a <=> (b LIKE c)`` and puts the parentheses into the
+tree itself.
 """
 
 from __future__ import annotations

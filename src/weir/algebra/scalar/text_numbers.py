@@ -13,9 +13,11 @@ from fractions import Fraction
 
 from weir.algebra.types import INTEGER_BITS, MAX_PRECISION, NAN, Type, to_float32
 
-EXACT = Context(prec=200, Emax=999_999_999, Emin=-999_999_999)  # wide enough that nothing here is ever rounded by accident
+EXACT = Context(
+    prec=200, Emax=999_999_999, Emin=-999_999_999
+)  # wide enough that nothing here is ever rounded by accident
 
-# What Spark cuts off both ends before it reads an integer, a boolean, a date or a timestamp: blanks and control characters.
+# What Spark cuts off both ends before it reads an integer, a boolean, a date or a timestamp.
 BLANKS = "".join(map(chr, range(33))) + "\x7f"
 JAVA_BLANKS = BLANKS[:-1]  # what Java cuts off before it reads a decimal or a double
 
@@ -23,7 +25,11 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,10})?")
 _DOUBLE = re.compile(r"([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_DOUBLE = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
-_NAMED = {"nan": NAN} | dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), math.inf) | dict.fromkeys(("-inf", "-infinity"), -math.inf)
+_NAMED = (
+    {"nan": NAN}
+    | dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), math.inf)
+    | dict.fromkeys(("-inf", "-infinity"), -math.inf)
+)
 _TRUE, _FALSE = frozenset(("t", "true", "y", "yes", "1")), frozenset(("f", "false", "n", "no", "0"))
 
 
@@ -90,8 +96,8 @@ def read_fraction(text: str, type_: Type) -> float:
 def float32_of(exact: int | Decimal) -> float:
     """The 32-bit float nearest to an exact number.
 
-    Rounding to 64 bits first and to 32 after can end one off. It cannot when the first rounding picks, of the two doubles
-    around the number, the one with an odd last bit.
+    Rounding to 64 bits first and to 32 after can end one off. It cannot when the first rounding picks, of the two
+    doubles around the number, the one with an odd last bit.
     """
     number = float(exact)
     if math.isfinite(number) and 1e-60 < abs(number) < 1e60:
@@ -144,7 +150,7 @@ def _java_spelling(number: float, shortest: str) -> str:
     if number == 0:
         return "0.0"
     if 1e-3 <= abs(number) < 1e7:
-        plain = format(Decimal(shortest), "f")
+        plain = format(Decimal(shortest).normalize(), "f")
         return plain if "." in plain else plain + ".0"
     sign, digits, _ = Decimal(shortest).normalize().as_tuple()
     mantissa = "".join(map(str, digits))

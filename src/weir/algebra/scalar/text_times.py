@@ -1,7 +1,7 @@
 """Dates and timestamps as text, the way Spark reads and writes them, in a session whose time zone is UTC.
 
-Spark knows years far beyond 1 to 9999 and words such as 'now' or a bare time of day, which mean today's. Python's dates end at
-9999 and the algebra has no clock, so those are refused with an error that says so, also inside TRY_CAST.
+Spark knows years far beyond 1 to 9999 and words such as 'now' or a bare time of day, which mean today's. Python's
+dates end at 9999 and the algebra has no clock, so those are refused with an error that says so, also inside TRY_CAST.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _read(text: str, bare_time_fails: bool = False) -> tuple[datetime, str | Non
     match = _TIMESTAMP.fullmatch(trimmed)
     if not match:
         if _TIME_OF_DAY.match(trimmed) and not bare_time_fails:
-            raise UnsupportedExpression(f"'{text}' as a timestamp means today's date in Spark; the in-memory evaluator has no clock")
+            raise UnsupportedExpression(
+                f"'{text}' as a timestamp means today's date in Spark; the in-memory evaluator has no clock"
+            )
         raise Unreadable
     sign, year, month, day, hour, minute, second, fraction, zone = match.groups()
     micros = int(((fraction or "") + "000000")[:6])
