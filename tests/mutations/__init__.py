@@ -1,1 +1,1 @@
-"""Planted bugs: each one small, each one must be caught by exploring a small scenario. ``python -m tests.mutations``."""
+"""Planted bugs, each small, each to be caught by exploring a small scenario: ``python -m tests.mutations``."""

@@ -59,16 +59,40 @@ class SweepsDeletesTwice(KeyedPartition):
 
 PARTITIONED = "weir.algorithms.partitioned."
 MUTATIONS = [
-    Mutation("partition-stale", "auxiliary views are not brought forward", "equal-partition", Case("single-update", seed=2, sources=2),
-             LeavesItsAuxiliaryViews),
-    Mutation("partition-not-frozen", "an auxiliary view moves on before the view does", "parallel-partition",
-             Case("single-update", seed=2, sources=2), RunsAhead),
-    Mutation("partition-cross-term", "what a transaction changes in two groups together is lost", "equal-partition",
-             Case("source-local", seed=8, sources=2), patches={PARTITIONED + "view_change": all_others_before}),
-    Mutation("partition-keyed-twice", "a delete done by key is compensated for in its own sweep", "keyed-partition",
-             Case("keyed_group_transaction"), SweepsDeletesTwice),
-    Mutation("partition-regroup-now", "new auxiliary views hold updates that still wait", "frequency-partition",
-             Case("single-update", seed=8, updates=3, keyed=False),
-             patches={"weir.algorithms.regrouping._without_waiting": lambda term, slot, reply: reply.bags[0]},
-             options={"repartition_after": 1}),
-]  # fmt: skip
+    Mutation(
+        "partition-stale",
+        "auxiliary views are not brought forward",
+        "equal-partition",
+        Case("single-update", seed=2, sources=2),
+        LeavesItsAuxiliaryViews,
+    ),
+    Mutation(
+        "partition-not-frozen",
+        "an auxiliary view moves on before the view does",
+        "parallel-partition",
+        Case("single-update", seed=2, sources=2),
+        RunsAhead,
+    ),
+    Mutation(
+        "partition-cross-term",
+        "what a transaction changes in two groups together is lost",
+        "equal-partition",
+        Case("source-local", seed=8, sources=2),
+        patches={PARTITIONED + "view_change": all_others_before},
+    ),
+    Mutation(
+        "partition-keyed-twice",
+        "a delete done by key is compensated for in its own sweep",
+        "keyed-partition",
+        Case("keyed_group_transaction"),
+        SweepsDeletesTwice,
+    ),
+    Mutation(
+        "partition-regroup-now",
+        "new auxiliary views hold updates that still wait",
+        "frequency-partition",
+        Case("single-update", seed=8, updates=3, keyed=False),
+        patches={"weir.algorithms.regrouping._without_waiting": lambda term, slot, reply: reply.bags[0]},
+        options={"repartition_after": 1},
+    ),
+]

@@ -1,4 +1,4 @@
-"""What exploration has measured: the level every algorithm holds per transaction scenario, as ``weir spectrum --write`` left it."""
+"""The levels that exploration has measured, by algorithm and scenario, as ``weir spectrum --write`` left them."""
 
 from __future__ import annotations
 
