@@ -16,6 +16,7 @@ from weir.algorithms.eca_local import EcaLocal
 from weir.algorithms.g_strobe import GStrobe
 from weir.algorithms.lca import Lca
 from weir.algorithms.nested_sweep import NestedSweep
+from weir.algorithms.posse import Posse
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
@@ -26,7 +27,7 @@ from weir.algorithms.t_strobe import TStrobe
 _CLASSES: tuple[type[Algorithm], ...] = (
     Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca,
     Strobe, TStrobe, GStrobe, CStrobe, CTStrobe,
-    Sweep, NestedSweep,
+    Sweep, NestedSweep, Posse,
     Pvm, PvmCc,
 )  # fmt: skip
 ALGORITHMS: dict[str, type[Algorithm]] = {cls.facts.name: cls for cls in _CLASSES}

@@ -63,4 +63,8 @@ class Sweep(Algorithm):
     def _sweep_next(self) -> Iterator[Effect]:
         if not self.swept and self.queue:
             self.swept = tuple(self.queue.items())[: self.batch]
-            yield from self.start(self.swept[0][0], sweep, self.view, self.swept)
+            yield from self.start(self.swept[0][0], *self._procedure())
+
+    def _procedure(self) -> tuple[Any, ...]:
+        """How the batch's effect is found: a function and its arguments."""
+        return sweep, self.view, self.swept
