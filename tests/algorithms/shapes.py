@@ -1,9 +1,10 @@
-"""Views of every awkward shape over tables without keys, and random transactions on them: what batches must get right."""
+"""Views of every awkward shape over tables without keys, and random transactions on them."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.memory import MemoryBag
@@ -108,7 +109,7 @@ class Arrivals(Counters):
             self.order.append(message.name)
 
 
-def run_by_lot(given: Scenario, algorithm: type[Algorithm], seed: int, **options: object) -> tuple[World, Arrivals]:
+def run_by_lot(given: Scenario, algorithm: type[Algorithm], seed: int, **options: Any) -> tuple[World, Arrivals]:
     """One random schedule to its end."""
     world, arrivals = given.begin(algorithm, **options), Arrivals()
     world.observers = (arrivals,)
@@ -116,7 +117,7 @@ def run_by_lot(given: Scenario, algorithm: type[Algorithm], seed: int, **options
     return world, arrivals
 
 
-def run_crowded(given: Scenario, algorithm: type[Algorithm], **options: object) -> tuple[World, Arrivals]:
+def run_crowded(given: Scenario, algorithm: type[Algorithm], **options: Any) -> tuple[World, Arrivals]:
     """Every transaction runs and arrives, in the order of the scenario, before any question is answered."""
     world, arrivals = given.begin(algorithm, **options), Arrivals()
     world.observers = (arrivals,)

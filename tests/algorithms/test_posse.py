@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from tests.algorithms.shapes import VIEWS, by_recomputation, run_by_lot, run_crowded, scenario
@@ -35,9 +38,7 @@ def test_complete_on_every_schedule(kind: str, plan: str) -> None:
     for seed in range(4):
         for batch in (1, 2):
             given = generate(Shape(kind, updates=3, keyed=False), seed)
-            found = every_schedule(
-                given, lambda given=given, batch=batch: given.begin(Posse, plan=plan, batch=batch)  # type: ignore[misc]
-            )
+            found = every_schedule(given, partial(given.begin, Posse, plan=plan, batch=batch))
             schedules, states = schedules + found.schedules, states + found.states
             assert found.held == "complete", found.counterexample("complete")
     print(f"posse, {plan}, {kind}: {schedules} schedules, {states} states")
@@ -49,7 +50,7 @@ def test_complete_on_every_schedule_of_awkward_views(shape: str, plan: str) -> N
     """Two updates each, also together."""
     for seed in range(3):
         given = scenario(shape, seed, updates=2)
-        found = every_schedule(given, lambda given=given: given.begin(Posse, plan=plan, batch=2))  # type: ignore[misc]
+        found = every_schedule(given, partial(given.begin, Posse, plan=plan, batch=2))
         assert found.held == "complete", found.counterexample("complete")
 
 
@@ -69,7 +70,15 @@ def chain(tables: int, updated: int) -> Scenario:
 
 @pytest.mark.parametrize(
     ("updated", "plan", "rounds"),
-    [(3, "sequence", 4), (3, "halves", 2), (3, "all", 1), (1, "sequence", 4), (1, "halves", 4), (1, "all", 1), (2, "halves", 3)],
+    [
+        (3, "sequence", 4),
+        (3, "halves", 2),
+        (3, "all", 1),
+        (1, "sequence", 4),
+        (1, "halves", 4),
+        (1, "all", 1),
+        (2, "halves", 3),
+    ],
 )
 def test_rounds_are_hops_the_longest_branch_or_one(updated: int, plan: str, rounds: int) -> None:
     """Over five tables; always four questions; whole tables come back only where all are asked at once."""
@@ -98,7 +107,7 @@ def test_tables_of_one_source_that_are_due_together_share_a_question() -> None:
         ({"latency": 0.0, "fan_out": 3.0, "sizes": {f"s{at}.t{at}": 5 for at in range(1, 6)}}, "sequence"),
     ],
 )
-def test_auto_weighs_rounds_against_rows(options: dict[str, object], plan: str) -> None:
+def test_auto_weighs_rounds_against_rows(options: dict[str, Any], plan: str) -> None:
     """For an update in the middle of five tables."""
     given = chain(5, 3)
     machine = Posse(given.view, **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.algorithms.shapes import VIEWS, by_recomputation, run_by_lot, run_crowded, scenario
@@ -51,7 +53,7 @@ def test_larger_generated_scenarios(kind: str, keyed: bool) -> None:
 
 
 def test_the_scenarios_are_what_they_are_meant_to_be() -> None:
-    """Among them: transactions over several tables, deletes, changes of a table that fills several slots, duplicates."""
+    """Among them are transactions over several tables, deletes, duplicates, and views that are not empty."""
     given = [scenario(shape, seed) for shape in VIEWS for seed in SEEDS]
     updates = [update for one in given for update in one.updates]
     assert sum(len(update.changes) > 1 for update in updates) > 20
@@ -70,7 +72,7 @@ def test_complete_on_every_schedule(kind: str, batch: int) -> None:
     schedules = states = 0
     for seed in range(8):
         given = generate(Shape(kind, updates=3, keyed=False), seed)
-        found = every_schedule(given, lambda given=given: given.begin(Sweep, batch=batch))  # type: ignore[misc]
+        found = every_schedule(given, partial(given.begin, Sweep, batch=batch))
         schedules, states = schedules + found.schedules, states + found.states
         assert found.held == "complete", found.counterexample("complete")
     print(f"sweep, {kind}, batch {batch}: {schedules} schedules, {states} states")
@@ -82,7 +84,7 @@ def test_complete_on_every_schedule_of_awkward_views(shape: str) -> None:
     schedules = 0
     for seed in range(3):
         given = scenario(shape, seed, updates=3)
-        found = every_schedule(given, lambda given=given: given.begin(Sweep, batch=2))  # type: ignore[misc]
+        found = every_schedule(given, partial(given.begin, Sweep, batch=2))
         schedules += found.schedules
         assert found.held == "complete", found.counterexample("complete")
     print(f"sweep, {shape}: {schedules} schedules")

@@ -1,24 +1,26 @@
 """POSSE-style plans: the hops of one sweep asked one after the other, branch by branch at once, or all at once.
 
-Paper: named by Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", sections 1 and 8, which describe the idea (a
-choice of how many of one update's questions are open at the same time, paid for with larger answers) and say that no cost model
-was ever given. Plans and cost model here are ours.
+Paper: named by Zhang, Ding and Rundensteiner, "Parallel Multisource View Maintenance", sections 1 and 8, which
+describe the idea (a choice of how many of one update's questions are open at the same time, paid for with larger
+answers) and say that no cost model was ever given. Plans and cost model here are ours.
 
-A sweep answers two needs with one question: to know the rows of a table, and to know the keys to ask the next one for. A plan
-takes them apart. First the rows of every table are *fetched*, in rounds; then all is joined here, with the same compensation as in
-SWEEP, each table with the updates that had arrived when its own answer came:
+A sweep answers two needs with one question: to know the rows of a table, and to know the keys to ask the next one
+for. A plan takes them apart. First the rows of every table are *fetched*, in rounds; then all is joined here, with
+the same compensation as in SWEEP, each table with the updates that had arrived when its own answer came:
 - ``sequence``: SWEEP itself. n - 1 rounds; every hop asks only for what all hops before have left over;
-- ``halves``: all branches from the updated table at once, each branch hop by hop, with the keys of the neighbour's rows. As many rounds
-  as the longest branch has hops. In a chain that is the left and the right half;
+- ``halves``: all branches from the updated table at once, each branch hop by hop, with the keys of the neighbour's
+  rows. As many rounds as the longest branch has hops. In a chain that is the left and the right half;
 - ``all``: every other table whole, in one round.
 
-``auto`` chooses by a small cost model for every sweep: rounds * ``latency`` + rows fetched * ``per_row``, where a key finds
-``fan_out`` rows and a table has ``sizes[source.table]`` of them. It looks at the view and at which tables changed, never into a bag.
+``auto`` chooses by a small cost model for every sweep: rounds * ``latency`` + rows fetched * ``per_row``, where a key
+finds ``fan_out`` rows and a table has ``sizes[source.table]`` of them. It looks at the view and at which tables
+changed, never into a bag.
 
-Over a batch a table is asked for from every side from which updates come, at most from two in a chain; tables of one source that are
-due in the same round are asked for in one question.
+Over a batch a table is asked for from every side from which updates come, at most from two in a chain; tables of one
+source that are due in the same round are asked for in one question.
 
-Needs: nothing. Promised level: complete, as SWEEP, whose order and commits it keeps. Messages: n - 1 questions per update at the most.
+Needs: nothing. Promised level: complete, as SWEEP, whose order and commits it keeps. Messages: n - 1 questions per
+update at the most.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class Posse(Sweep):
         return (sum(rounds) if plan == SEQUENCE else max(rounds)) * self.latency + rows * self.per_row
 
     def _rows(self, plan: str, term: Term, starts: frozenset[int], updates: int) -> float:
-        """Rows fetched: whole tables; or what the keys find, in a sequence after all that the hops before have left over."""
+        """Rows fetched: whole tables; or what keys find, in a sequence after what the hops before have left over."""
         rows, hop = 0.0, 0
         for depth, edges in enumerate(fetches(term, starts, plan), 1):
             for slot, _ in edges:
@@ -98,7 +100,7 @@ class Posse(Sweep):
         return rows
 
 
-# -- which rows are fetched, in which round ------------------------------------------------------------------------------
+# -- which rows are fetched, in which round --------------------------------------------------------------------------
 
 
 def hops_from(term: Term, starts: frozenset[int]) -> tuple[Edge, ...]:
@@ -130,7 +132,7 @@ def _neighbours(term: Term, slot: int) -> list[int]:
     return [neighbour for at, neighbour in hops(term) if at == slot]
 
 
-# -- fetching and joining ------------------------------------------------------------------------------------------------
+# -- fetching and joining --------------------------------------------------------------------------------------------
 
 
 def fetch_and_join(view: View, batch: Numbered, plan: str) -> Steps:

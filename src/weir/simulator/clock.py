@@ -1,9 +1,10 @@
 """Virtual time: the schedule that a set of latencies leads to.
 
-Where a schedule says *in which order*, a clock says *when*: transactions happen at given times, messages travel for a given
-time, a source works on one question at a time. The clock takes, again and again, the step whose time comes first, and so
-turns latencies into a schedule of the same world that exploration runs. At the same moment transactions come first, in the order
-in which ``when`` lists them, then answers and deliveries, what was sent first before what was sent later.
+Where a schedule says *in which order*, a clock says *when*: transactions happen at given times, messages travel for a
+given time, a source works on one question at a time. The clock takes, again and again, the step whose time comes
+first, and so turns latencies into a schedule of the same world that exploration runs. At the same moment transactions
+come first, in the order in which ``when`` lists them, then answers and deliveries, what was sent first before what
+was sent later.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from weir.algebra.errors import WeirError
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
 from weir.simulator.world import World
-
 
 Moment = tuple[float, int]  # a time, and a place among what happens at it
 
@@ -41,7 +41,7 @@ class Clock:
         if not self.world.fifo:
             raise WeirError("virtual time needs channels that keep their order")
         self._arrivals: dict[str, list[Moment]] = {name: [] for name in self.world.sources}  # of messages on their way
-        self._questions: dict[str, list[Moment]] = {name: [] for name in self.world.sources}  # when they reach the source
+        self._questions: dict[str, list[Moment]] = {name: [] for name in self.world.sources}  # on their way, or waiting
         self._busy_until = dict.fromkeys(self.world.sources, 0.0)
         self._places = {name: place for place, name in enumerate(self.when)}
         self._sent = 0

@@ -87,7 +87,7 @@ class Scenario:
     schedules: tuple[ListedSchedule, ...] = ()
     expect: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
-    global_identifiers: bool = True  # whether updates tell the warehouse what they are part of; the checker always knows
+    global_identifiers: bool = True  # whether updates tell what they are part of; the checker always knows
 
     @cached_property
     def catalog(self) -> Catalog:
