@@ -78,8 +78,9 @@ class CStrobe(Algorithm):
         return Reply(answer.bags, tuple(self.queue.items()))
 
     def _process_next(self) -> Iterator[Effect]:
-        if self.busy or not self.queue:
-            return
+        yield from self.repeat(lambda: bool(self.queue) and not self.busy, self._process_one)
+
+    def _process_one(self) -> Iterator[Effect]:
         self.busy = True
         at, change = next(iter(self.queue.items()))
         self.actions += key_deletes(self.view, change.changes)
@@ -138,6 +139,8 @@ def _evaluate(query: Query, arrived: Numbered) -> Steps:
 
 def _compensations(wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool) -> list[tuple[Query, Place]]:
     """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
+    if all(term.is_local for term in query):
+        return []  # no table is left to ask
     deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
     if grouped:
         deletes = [(since, part) for part in _together(deletes)]

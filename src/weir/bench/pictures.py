@@ -36,6 +36,7 @@ class Picture:
     subtitle: str = ""
     log_x: bool = False
     log_y: bool = False
+    from_zero: bool = False  # whether the y axis begins at 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ def _plot(figure: Figure, picture: Picture) -> None:
     if picture.log_y:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:,.0f}")
+    if picture.from_zero:
+        axes.set_ylim(bottom=0)
     axes.set_xlabel(picture.x_label)
     axes.set_ylabel(picture.y_label)
     figure.suptitle(picture.title, fontsize=12)

@@ -34,7 +34,7 @@ _X = {
     "queries": ("n", ""),
     "compensations": ("n", ""),
 }
-_SUBTITLE = "lines: the paper's model · points: measured in virtual time · one query at a time per source"
+_SUBTITLE = "lines: the paper's model · points: measured in virtual time"
 _SOURCES = ("IS1", "IS2", "IS3")
 
 
@@ -96,7 +96,7 @@ def picture(rows: Sequence[Row], figure: str) -> Picture:
     chosen = [row for row in rows if row.figure == figure]
     curves = [_curve([row for row in chosen if row.series == name]) for name in dict.fromkeys(row.series for row in chosen)]
     unit = "milliseconds" if figure == "26" else "time (one query = 1)"
-    return Picture(TITLES[figure], _X[figure][1], unit, curves, _SUBTITLE)
+    return Picture(TITLES[figure], _X[figure][1], unit, curves, _SUBTITLE, from_zero=True)
 
 
 def _curve(rows: Sequence[Row]) -> Curve:

@@ -122,6 +122,7 @@ def measure(scenario: Scenario, parallel: int, latencies: Latencies = AT_THE_SOU
     world = scenario.begin(algorithm, **({"parallel": parallel} if parallel else {}))
     watch = Watch(world=world)
     world.observers = (watch,)
+    world.algorithm.memory = None  # a single run repeats nothing
     clock = Clock(world, latencies, {update.name: at * interval for at, update in enumerate(scenario.updates)})
     steps = clock.run()
     if world.view != scenario.lattice.final_value:

@@ -33,7 +33,7 @@ def side_by_side(
     table.add_column(x_name, justify="right", min_width=3)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    for x in dict.fromkeys(point.x for point in points):
+    for x in sorted({point.x for point in points}):
         cells = {column_of(point): point for point in points if point.x == x}
         table.add_row(str(x), *(_cell(cells[name], reasons) if name in cells else "" for name in names))
     return table
