@@ -9,9 +9,11 @@ import pytest
 from tests.algorithms.shapes import VIEWS, by_recomputation, run_by_lot, run_crowded, scenario
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_UPDATE, SOURCE_LOCAL
+from weir.algorithms.registry import algorithm
 from weir.algorithms.sweep import Sweep
 from weir.simulator.explore import every_schedule
 from weir.simulator.generate import KINDS, Shape, generate
+from weir.simulator.scenario import parse
 
 SEEDS = range(8)
 
@@ -121,3 +123,28 @@ def test_a_batch_of_nothing_is_refused() -> None:
     given = scenario("a triangle", 0)
     with pytest.raises(WeirError, match="a batch of 0 updates makes no sense; give a number of at least 1"):
         given.begin(Sweep, batch=0)
+
+
+# -- long queues -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sweep", "posse", "nested-sweep", "pvm", "pvm-cc", "c-strobe", "c-t-strobe"])
+def test_a_long_queue_of_updates_that_finish_at_once(name: str) -> None:
+    """A thousand updates that need no question, waiting behind one that does, are a loop and no recursion."""
+    given = parse(
+        {
+            "title": "one insert, then a thousand updates that ask nothing",
+            "view": "CREATE MATERIALIZED VIEW v AS SELECT a.K AS K1, b.K AS K2 FROM x.a CROSS JOIN y.b",
+            "tables": {
+                "x.a": {"columns": "K int", "key": ["K"], "rows": ""},
+                "x.other": {"columns": "K int", "key": ["K"], "rows": ""},
+                "y.b": {"columns": "K int", "key": ["K"], "rows": "(1)"},
+            },
+            "transactions": [
+                {"name": "U0", "source": "x", "changes": "+a(1)"},
+                *({"name": f"U{n}", "source": "x", "changes": f"+other({n})"} for n in range(1, 1001)),
+            ],
+        }
+    )
+    world, _ = run_crowded(given, algorithm(name))
+    assert str(world.view) == "(1, 1)"

@@ -138,8 +138,8 @@ class Algorithm(ABC):
     def repeat(self, more: Callable[[], bool], begin: Callable[[], Iterator[Effect]]) -> Iterator[Effect]:
         """Begins the next as long as there is more.
 
-        A procedure may finish at once and its end ask for the next: that call leaves it to the one that is running, so a
-        long queue of such updates is a loop and not a recursion.
+        A procedure may finish at once and its end ask for the next: that call leaves it to the one that is running, so
+        a long queue of such updates is a loop and not a recursion.
         """
         if self.repeating:
             return

@@ -1,7 +1,7 @@
 """``weir bench pvm``: Figures 21 to 26 of the PVM paper in virtual time, formula and measurement.
 
-Time is in queries: a maintenance query takes one unit, a source works on one at a time. Figure 22 has two ticks a query,
-Figure 26 has 800 ms.
+Time is in queries: a maintenance query takes one unit, a source works on one at a time. Figure 22 has two ticks a
+query, Figure 26 has 800 ms.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ TICKS = Latencies(0.0, 2.0, 0.0)
 PAPER_TICKS = {0: 12, 2: 8, 3: 6}  # parallel (0: SWEEP) -> ticks
 
 BLOCKED = (
-    "with so few updates in flight one of them often waits in line at a source behind another (the paper's Figure 22), which "
-    "the model has not: nothing else takes time here"
+    "with so few updates in flight one of them often waits in line at a source behind another (the paper's Figure "
+    "22), which the model has not: nothing else takes time here"
 )
 IDLE = (
-    "from p = q on the formula needs every source busy all the time; here some are idle now and then while the updates in "
-    "flight wait in line at others, less often the more there are"
+    "from p = q on the formula needs every source busy all the time; here some are idle now and then while the updates "
+    "in flight wait in line at others, less often the more there are"
 )
 RUNS = (
-    "the model does not know c: when the updates in flight are of one source nobody asks that source, and only m - 1 have "
-    "work"
+    "the model does not know c: when the updates in flight are of one source nobody asks that source, and only m - 1 "
+    "have work"
 )
 
 

@@ -1,8 +1,8 @@
 """The cost model of the PVM paper (sections 5 and 7): time and messages of SWEEP and PVM.
 
 Symbols as in the paper's table 3: n updates, m sources, p updates in flight, q queries that all sources together can
-work on at a time, t the time of one update (m - 1 queries), a the cost of starting a process (none in virtual time), i the
-time between two updates.
+work on at a time, t the time of one update (m - 1 queries), a the cost of starting a process (none in virtual time),
+i the time between two updates.
 """
 
 from __future__ import annotations

@@ -45,11 +45,11 @@ def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
         yield side_by_side(title, _X[figure][0], chosen), notes(chosen)
 
 
-# -- Figure 22 -----------------------------------------------------------------------------------------------------------
+# -- Figure 22 -------------------------------------------------------------------------------------------------------
 
 
 def cells(measured: Measured) -> dict[tuple[int, str], str]:
-    """(tick, source) -> what the source does then: a query takes two ticks, SQ while it is worked on, SQR when answered."""
+    """(tick, source) -> what it does then. A query takes two ticks: SQ when it is begun, SQR when it is answered."""
     found: dict[tuple[int, str], str] = {}
     for query in measured.queries:
         name = f"{query.update},{query.source.removeprefix('IS')}"
@@ -80,13 +80,14 @@ def _plan(name: str, measured: Measured) -> Plan:
     return Plan(f"{name}: {measured.time:g} ticks", _SOURCES, bars)
 
 
-# -- pictures ------------------------------------------------------------------------------------------------------------
+# -- pictures --------------------------------------------------------------------------------------------------------
 
 
 def pictures(study: Study, directory: Path) -> list[Path]:
     """One SVG per figure."""
     drawn = [
-        draw(picture(study.rows, figure), directory / f"pvm-figure-{figure}.svg") for figure in ("21", "23", "24", "25", "26")
+        draw(picture(study.rows, figure), directory / f"pvm-figure-{figure}.svg")
+        for figure in ("21", "23", "24", "25", "26")
     ]
     plans = [_plan(f"{PVM}, p = {p}" if p else SWEEP, measured) for p, measured in study.ticks.items()]
     return [*drawn, draw_plans(TITLES["22"], "tick", plans, directory / "pvm-figure-22.svg")]
@@ -94,7 +95,9 @@ def pictures(study: Study, directory: Path) -> list[Path]:
 
 def picture(rows: Sequence[Row], figure: str) -> Picture:
     chosen = [row for row in rows if row.figure == figure]
-    curves = [_curve([row for row in chosen if row.series == name]) for name in dict.fromkeys(row.series for row in chosen)]
+    curves = [
+        _curve([row for row in chosen if row.series == name]) for name in dict.fromkeys(row.series for row in chosen)
+    ]
     unit = "milliseconds" if figure == "26" else "time (one query = 1)"
     return Picture(TITLES[figure], _X[figure][1], unit, curves, _SUBTITLE, from_zero=True)
 

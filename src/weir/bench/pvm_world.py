@@ -1,15 +1,16 @@
 """The world of the PVM paper's experiments, in virtual time, and what is measured in it.
 
-``R_j(A, B)`` at source j; the view joins R1.A = R2.B, R2.A = R3.B and so on (the paper's Figure 20). Every relation holds
-(k, k) for 50 values of k and every update inserts a (k, k + 1) that was not there, so that every maintenance query finds
-partners on both sides. The paper has up to 5000 tuples a relation; in virtual time a query takes what it is said to
-take, so the number of tuples decides nothing and fifty are enough.
+``R_j(A, B)`` at source j; the view joins R1.A = R2.B, R2.A = R3.B and so on (the paper's Figure 20). Every relation
+holds (k, k) for 50 values of k and every update inserts a (k, k + 1) that was not there, so that every maintenance
+query finds partners on both sides. The paper has up to 5000 tuples a relation; in virtual time a query takes what it
+is said to take, so the number of tuples decides nothing and fifty are enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from weir.algebra.hops import Lookup
 from weir.algorithms.base import Algorithm
@@ -78,8 +79,10 @@ class Query:
 
 @dataclass
 class Watch(Counters):
-    """Counters that also know what SWEEP and PVM do without a message: one local compensation per younger update that an
-    answer has seen, and per hop."""
+    """Counters that also know what SWEEP and PVM do without a message.
+
+    That is one local compensation per answer and younger update that the answer has seen.
+    """
 
     world: World | None = None
     local: int = 0
@@ -119,7 +122,8 @@ class Watch(Counters):
 def measure(scenario: Scenario, parallel: int, latencies: Latencies = AT_THE_SOURCE, interval: float = 0.0) -> Measured:
     """Runs SWEEP (``parallel`` = 0) or PVM; time counts from the moment the first update has arrived."""
     algorithm: type[Algorithm] = Pvm if parallel else Sweep
-    world = scenario.begin(algorithm, **({"parallel": parallel} if parallel else {}))
+    options: dict[str, Any] = {"parallel": parallel} if parallel else {}
+    world = scenario.begin(algorithm, **options)
     watch = Watch(world=world)
     world.observers = (watch,)
     world.algorithm.memory = None  # a single run repeats nothing

@@ -1,12 +1,12 @@
-"""``weir bench strobe``: how many queries C-Strobe needs for one insert while deletes keep coming, against SWEEP's n - 1.
+"""``weir bench strobe``: how many queries C-Strobe needs for one insert while deletes come, against SWEEP's n - 1.
 
-n tables in a chain, one insert, and K deletes of the other tables, one table after the other. Either all K come while the
-first query is open (``burst``), or K more come during *every* query (``stream``). Contents decide nothing here: C-Strobe
-asks whatever the answers hold, since on Spark it would not know. So the first rows deleted do join the insert and the rest
-do not, which keeps the bags small.
+n tables in a chain, one insert, and K deletes of the other tables, one table after the other. Either all K come while
+the first query is open (``burst``), or K more come during *every* query (``stream``). Contents decide nothing here:
+C-Strobe asks whatever the answers hold, since on Spark it would not know. So the first rows deleted do join the
+insert and the rest do not, which keeps the bags small.
 
-Queries are counted with all tables at one source, where a query is one question; what a query costs in questions over n
-sources is measured apart (``questions``).
+Queries are counted with all tables at one source, where a query is one question; what a query costs in questions over
+n sources is measured apart (``questions``).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from weir.simulator.step import ANSWER, DELIVER, RUN, Step
 from weir.simulator.world import World
 
 BEHIND_ONLY = (
-    "the bound gives every query K deletes to compensate for; in a burst only those matter that came after the query's own "
-    "delete and are of a table that it still asks"
+    "the bound gives every query K deletes to compensate for; in a burst only those matter that came after the query's "
+    "own delete and are of a table that it still asks"
 )
 EVERY_LEVEL = "the bound counts the queries of the last level only; those of the levels before it are asked as well"
 MORE_ARRIVE = (
-    "the bound counts the last level of queries only, and K deletes for each; but every level is asked, all deletes since a "
-    "query's own one matter, and more come while compensating queries are asked one after the other"
+    "the bound counts the last level of queries only, and K deletes for each; but every level is asked, all deletes "
+    "since a query's own one matter, and more come while compensating queries are asked one after the other"
 )
 FEW_TABLES = "with so few deletes not every table has one when a query is answered, so some queries fall away"
 
@@ -44,7 +44,7 @@ class TooFew(WeirError):
     """A stream of deletes that ended before the insert was shown."""
 
 
-# -- the paper's bounds, and what a burst comes to ------------------------------------------------------------------------
+# -- the paper's bounds, and what a burst comes to -------------------------------------------------------------------
 
 
 def ungrouped_bound(n: int, k: int) -> int:
@@ -67,8 +67,9 @@ def grouped_levels(n: int) -> int:
 
 
 def burst_count(n: int, k: int) -> int:
-    """Compensating queries of one burst of K deletes, K/(n-1) in each other table: one per choice of one to n-2 tables and
-    of a delete in each.
+    """Compensating queries of one burst of K deletes, K/(n-1) in each other table.
+
+    There is one per choice of one to n-2 tables and of a delete in each.
 
     >>> burst_count(3, 4), burst_count(4, 3), burst_count(4, 6)
     (4, 6, 18)
@@ -83,11 +84,11 @@ def burst_questions(n: int, k: int) -> int:
     return sum(comb(n - 1, level) * each**level * (n - 1 - level) for level in range(n - 1))
 
 
-# -- the world --------------------------------------------------------------------------------------------------------
+# -- the world -------------------------------------------------------------------------------------------------------
 
 
 def chain(n: int, deletes: int, sources: int = 1) -> Scenario:
-    """t1 to tn; U inserts into t1, D1, D2, ... delete from t2, t3, ... in turn. The first round or two of them join U."""
+    """t1 to tn; U inserts into t1, D1, D2, ... delete from t2, t3, ... in turn. The first two rounds of them join U."""
     names = {at: f"s{at if sources > 1 else 1}.t{at}" for at in range(1, n + 1)}
     touched = [2 + number % (n - 1) for number in range(deletes)]
     values = [0 if number < 2 * (n - 1) else number for number in range(deletes)]
@@ -114,7 +115,7 @@ def chain(n: int, deletes: int, sources: int = 1) -> Scenario:
 
 
 def questions_of_insert(scenario: Scenario, algorithm: type[Algorithm], first: int, later: int, **options: Any) -> int:
-    """Questions until the insert is shown; ``first`` deletes come during the first question, ``later`` during each other."""
+    """Questions until the insert is shown; ``first`` deletes come during the first one, ``later`` during each other."""
     world, counters = scenario.begin(algorithm, **options), Counters()
     world.observers = (counters,)
     world.algorithm.memory = None  # a single run repeats nothing
@@ -143,7 +144,7 @@ def _let_happen(world: World, name: str, source: str) -> None:
     world.take(Step(DELIVER, source))
 
 
-# -- the study --------------------------------------------------------------------------------------------------------
+# -- the study -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Sizes:
     """Per n the numbers of deletes K. In a burst K is a multiple of n - 1, so that every table has the same number."""
 
     burst: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (2, 4, 6, 8, 12)), (4, (3, 6, 9, 12)), (5, (4, 8, 12)))
-    stream: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (1, 2, 3, 4, 6)), (4, (1, 2, 3, 4, 6)), (5, (1, 2, 3)))
+    stream: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (1, 2, 3, 4, 6)), (4, (1, 2, 3, 4, 5)), (5, (1, 2, 3)))
     grouped: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (1, 2, 4, 6)), (4, (1, 3, 6)), (5, (1, 4, 8)))
 
 
