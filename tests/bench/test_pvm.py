@@ -86,7 +86,7 @@ def test_measured_is_within_a_tenth_or_explained(study: Study) -> None:
 
 
 def test_more_in_flight_is_faster_until_the_sources_are_busy(study: Study) -> None:
-    """Figure 21: three times at p = 4 (the paper measured 3.3), close to four with more in flight; never beyond four."""
+    """Figure 21: three times at p = 4 (the paper measured 3.3), close to four with more in flight, never beyond."""
     times = {row.x: row.measured for row in study.rows if row.figure == "21" and row.series == PVM}
     assert times[1] / times[4] == 3
     assert 3.5 < times[1] / times[8] < 4

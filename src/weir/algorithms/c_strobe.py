@@ -12,8 +12,9 @@ Results gather in Delta as a set of full join tuples (all needed columns of all 
 for a while), which reach the view after projection. Columns that the view does not need are cut off first, so that two versions
 of a row that differ only there are the same tuple.
 
-Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table for all its
-deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is empty): fewer commits, strong
+Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table
+for all its deletes together, at most (n-1)!. (These are the paper's bounds, which count the last level of queries only:
+see docs/theory/strobe.md.) ``every`` = k shows the view after k updates (or when the queue is empty): fewer commits, strong
 instead of complete.
 
 C-Strobe knows no transactions and takes their changes one by one (C-TStrobe does not).
