@@ -24,6 +24,11 @@ from weir.simulator.scenario import Scenario
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Schedule, Step
 from weir.simulator.world import World
 
+
+class TooManyStates(WeirError):
+    """A scenario too large for every schedule of it to be explored."""
+
+
 History = tuple[MemoryBag, ...]
 STATE_LIMIT = 3_000_000
 _DEFAULT_ORDER = (DELIVER, ANSWER, RUN, IDLE)
@@ -85,7 +90,7 @@ class _Trail:
 
 
 def every_schedule(scenario: Scenario, begin: Callable[[], World], limit: int = STATE_LIMIT) -> Exploration:
-    """Explores every schedule; WeirError when there are more states than ``limit``."""
+    """Explores every schedule; TooManyStates when there are more states than ``limit``."""
     found = Exploration(scenario)
     start = begin()
     layer: dict[object, _Node] = {start.key(): _Node(start, 1, None)}
@@ -97,15 +102,16 @@ def every_schedule(scenario: Scenario, begin: Callable[[], World], limit: int = 
         following: dict[object, _Node] = {}
         for node in layer.values():
             found.states += 1
+            if found.states > limit:
+                raise TooManyStates(
+                    f"more than {limit} states in '{scenario.title}': explore it at random (--seed), or make it smaller"
+                )
             steps = node.world.enabled()
             if not steps:
                 found.schedules += node.paths
                 found.histories.setdefault(node.world.states, node.parent.schedule() if node.parent else ())
             for step, world in _successors(node.world, steps):
                 _visit(following, world, node, step)
-        if found.states > limit:
-            way_out = "explore it at random (--seed), or make it smaller"
-            raise WeirError(f"more than {limit} states in '{scenario.title}': {way_out}")
         layer = following
     return found
 
@@ -144,10 +150,18 @@ def random_schedules(scenario: Scenario, begin: Callable[[], World], count: int,
     return found
 
 
-def run_at_random(world: World, dice: random.Random) -> Schedule:
-    """Runs a world to its end by lot and tells the schedule."""
+def run_at_random(world: World, dice: random.Random, haste: float | None = None) -> Schedule:
+    """Runs a world to its end by lot and tells the schedule.
+
+    Without ``haste`` every possible step is as likely as any other. With it, the next step is a further transaction with that
+    probability: near 0 messages arrive long before the next transaction runs, near 1 all transactions run first.
+    """
     taken = []
     while steps := world.enabled():
+        if haste is not None:
+            runs = [step for step in steps if step.kind == RUN]
+            messages = [step for step in steps if step.kind != RUN]
+            steps = runs if not messages or (runs and dice.random() < haste) else messages
         step = dice.choice(steps)
         world.take(step)
         taken.append(step)
