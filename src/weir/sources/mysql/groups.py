@@ -1,0 +1,272 @@
+"""From events to transactions: what the binlog groups together, in the order of commits.
+
+A group begins with a GTID event (MariaDB) or BEGIN (MySQL) and ends with an XID event or COMMIT; nothing else ends one: a SAVEPOINT is a statement
+inside. Groups never interleave. A prepared XA transaction is a group that ends with XA PREPARE: its rows wait, perhaps for many visits, until
+XA COMMIT, and are gone with XA ROLLBACK.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weir.algebra.catalog import Relation
+from weir.sources.mysql import events as e
+from weir.sources.mysql.changes import Plan, Watched, plan_rows
+from weir.sources.mysql.position import Gtids, Place
+from weir.sources.mysql.statements import Meaning, meaning
+from weir.sources.source import LoadAgain, SchemaChanged, SourceError
+
+_XA = re.compile(r"XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s*(.*)", re.IGNORECASE | re.DOTALL)
+_ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.*)", re.IGNORECASE | re.DOTALL)
+_SAVEPOINT = re.compile(r"SAVEPOINT\s+(.*)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass
+class Group:
+    """One transaction as the log has it. ``begin`` is where its first event starts, ``end`` where its commit ends."""
+
+    begin: Place
+    identifier: str = ""
+    parts: list[tuple[Plan, e.RowsPart]] = field(default_factory=list)
+    truncated: list[Relation] = field(default_factory=list)
+    savepoints: dict[str, int] = field(default_factory=dict)
+    standalone: bool = False
+    two_phase: bool = False
+    gtids_before: Gtids = field(default_factory=dict)
+    end: Place | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.parts and not self.truncated
+
+
+class Assembler:
+    """Takes the events of the log one by one; ``ready`` holds the finished transactions that touch watched tables."""
+
+    def __init__(self, source: str, database: str, watched: Mapping[str, Watched], fold_case: bool) -> None:
+        self.source = source
+        self.database = database
+        self.watched = watched  # by table name, in lower case when ``fold_case``
+        self.fold_case = fold_case
+        self.needed = {name.lower(): {n.lower() for n in table.names} for name, table in watched.items()}
+        self.ready: list[Group] = []
+        self.prepared: dict[str, Group] = {}
+        self.gtids: Gtids = {}
+        self.complete_from: Place | None = None  # XA transactions prepared after this place are in ``prepared``
+        self._group: Group | None = None
+        self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
+        self._known_maps: dict[bytes, e.TableMap | None] = {}
+        self._plans: dict[tuple[bytes, bytes], Plan] = {}
+
+    @property
+    def inside(self) -> bool:
+        """Whether a group is open: the stream cannot be taken up again here."""
+        return self._group is not None
+
+    def forget_open_group(self) -> None:
+        """The stream is taken up again at the end of the last whole group."""
+        self._group = None
+        self._maps.clear()
+
+    def feed(self, event: e.Event, begin: Place, end: Place) -> None:
+        """One event that lies between two places of the log."""
+        kind = event.type
+        if kind in e.ROWS:
+            self._rows(event)
+        elif kind == e.TABLE_MAP:
+            self._table_map(event)
+        elif kind == e.GTID:
+            self._gtid(event, begin)
+        elif kind == e.XID:
+            self._finish(end)
+        elif kind in (e.QUERY, e.QUERY_COMPRESSED):
+            self._query(event, begin, end)
+        elif kind in (e.GTID_MYSQL, e.GTID_ANONYMOUS):
+            self._group = Group(begin, str(end), standalone=True)
+        elif kind == e.XA_PREPARE:
+            self._prepare(event, end)
+        elif kind not in e.IGNORED:
+            self._refuse(event)
+
+    # -- rows --------------------------------------------------------------------------------------------------------------
+
+    def _table_map(self, event: e.Event) -> None:
+        body = event.data[e.HEADER + 8 :]
+        if body not in self._known_maps:
+            table = e.table_map(body)
+            self._known_maps[body] = table if self._is_watched(table) else None
+        self._maps[e.table_number(event)] = body, self._known_maps[body]
+
+    def _is_watched(self, table: e.TableMap) -> bool:
+        database, name = self._folded(table.database), self._folded(table.table)
+        return database == self._folded(self.database) and name in self.watched
+
+    def _folded(self, name: str) -> str:
+        return name.lower() if self.fold_case else name
+
+    def _rows(self, event: e.Event) -> None:
+        known = self._maps.get(e.table_number(event))
+        if known is None or known[1] is None:
+            return
+        if self._group is None:
+            raise SourceError(f"source {self.source}: rows outside a transaction in the binlog; load again")
+        part = e.rows_part(event)
+        self._group.parts.append((self._plan(known[0], known[1], part), part))
+
+    def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> Plan:
+        plan = self._plans.get((body, part.present[0]))
+        if plan is None:
+            plan = plan_rows(self.watched[self._folded(table.table)], table, part.present[0])
+            self._plans[body, part.present[0]] = plan
+        if part.present[-1] != part.present[0]:
+            plan_rows(plan.watched, table, part.present[-1])  # names the missing column, if one is needed
+            raise SourceError(
+                f"the binlog has rows of {plan.watched.relation} with unlike columns before and after an update: a session wrote with another "
+                f"binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL' and load again"
+            )
+        return plan
+
+    # -- begin and end -------------------------------------------------------------------------------------------------------
+
+    def _gtid(self, event: e.Event, begin: Place) -> None:
+        gtid = e.gtid(event)
+        self._group = Group(begin, str(gtid), standalone=gtid.standalone, gtids_before=dict(self.gtids))
+        self.gtids[gtid.domain] = gtid.server, gtid.number
+
+    def _finish(self, end: Place) -> None:
+        group, self._group = self._group, None
+        if group is None:
+            raise SourceError(f"source {self.source}: a commit without a transaction in the binlog at {end}; load again")
+        group.end = end
+        if not group.empty:
+            group.identifier = group.identifier or str(end)
+            self.ready.append(group)
+
+    def _query(self, event: e.Event, begin: Place, end: Place) -> None:
+        default, text = e.query(event)
+        text = text.strip()
+        if text == "BEGIN":
+            self._group = Group(begin, self._group.identifier if self._group else "")
+        elif text == "COMMIT":
+            self._finish(end)
+        elif (what := self._meaning(text, default)).kind == "control":
+            self._control(text, begin, end)
+        else:
+            self._act(what, text, end)
+
+    def _meaning(self, text: str, default: str) -> Meaning:
+        return meaning(text, default, self.database, self.needed)
+
+    def _control(self, text: str, begin: Place, end: Place) -> None:
+        if match := _XA.match(text):
+            self._xa(match[1].upper(), _xid(match[2]), begin, end)
+        elif match := _ROLLBACK_TO.match(text):
+            self._roll_back_to(_savepoint(match[1]), text)
+        elif match := _SAVEPOINT.match(text):
+            if self._group is not None:
+                self._group.savepoints[_savepoint(match[1])] = len(self._group.parts)
+        elif text.upper().startswith("ROLLBACK"):
+            self._group = None  # changes of a table without transactions made the server log it; ours are undone
+
+    def _roll_back_to(self, name: str, text: str) -> None:
+        if self._group is None or name not in self._group.savepoints:
+            raise SourceError(f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; load again")
+        del self._group.parts[self._group.savepoints[name] :]
+
+    def _act(self, what: Meaning, text: str, end: Place) -> None:
+        """A statement that is not transaction control."""
+        if what.kind == "data":
+            raise SourceError(
+                f"source {self.source}: a session writes in statement format ({_short(text)}), so the binlog does not tell which rows changed. "
+                f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, and load the views again"
+            )
+        if what.kind == "change" or (what.kind == "moves" and not self._names_in_log(what.table)):
+            raise SchemaChanged(
+                f"table {self.source}.{what.table} was changed by: {_short(text)}. Load the views that use it again. (With "
+                f"SET GLOBAL binlog_row_metadata = 'FULL', adding and dropping columns that no view needs does not stop the source.)"
+            )
+        if what.kind == "truncate":
+            self._truncate(what.table)
+        if self._group is not None and self._group.standalone:
+            self._finish(end)
+
+    def _truncate(self, name: str) -> None:
+        relation = next(table.relation for key, table in self.watched.items() if key.lower() == name)
+        if self._group is None:
+            raise SourceError(f"source {self.source}: TRUNCATE outside a transaction in the binlog; load again")
+        self._group.truncated.append(relation)
+
+    def _names_in_log(self, table: str) -> bool:
+        """Whether every table map of this table seen so far carries the columns' names."""
+        maps = [known for known in self._known_maps.values() if known is not None and known.table.lower() == table]
+        return bool(maps) and all(known.names is not None for known in maps)
+
+    # -- two-phase commit ------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, event: e.Event, end: Place) -> None:
+        xid, at_once = e.prepared_xid(event)
+        if at_once or self._group is None:
+            return self._finish(end)
+        group, self._group = self._group, None
+        group.two_phase = True
+        self.prepared[xid] = group
+        return None
+
+    def _xa(self, verb: str, xid: str, begin: Place, end: Place) -> None:
+        if verb in ("START", "BEGIN"):
+            self._group = Group(begin, self._group.identifier if self._group else "")
+        elif verb in ("COMMIT", "ROLLBACK"):
+            self._complete(verb, xid, end)
+
+    def _complete(self, verb: str, xid: str, end: Place) -> None:
+        completion, self._group = self._group, None
+        group = self.prepared.pop(xid, None)
+        if verb == "ROLLBACK":
+            return
+        if group is None:
+            raise LoadAgain(
+                f"source {self.source}: the XA transaction {xid} was committed, but it was prepared before the log that Weir has read, so its rows "
+                f"are not known; load the views again"
+            )
+        group.end = end
+        group.identifier = completion.identifier if completion and completion.identifier else str(end)
+        if not group.empty:
+            self.ready.append(group)
+
+    @property
+    def waiting(self) -> Group | None:
+        """The earliest prepared transaction with rows of ours, or of unknown content: all of them must be read again after a restart."""
+        return min(self.prepared.values(), key=lambda group: group.begin, default=None)
+
+    def _refuse(self, event: e.Event) -> None:
+        name = self.source
+        if event.type == e.INCIDENT:
+            raise LoadAgain(f"source {name}: the server says that it lost events of its binlog (an incident event); load the views again")
+        if event.type in (e.BEGIN_LOAD, e.EXECUTE_LOAD):
+            self._act(Meaning("data"), "LOAD DATA", Place("", 0))
+        if event.type == e.PAYLOAD:
+            raise SourceError(f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = OFF, load again")
+        if event.type == e.PARTIAL_ROWS:
+            raise SourceError(f"source {name}: partial JSON updates in the binlog: SET GLOBAL binlog_row_value_options = '', load again")
+        e.refuse_unknown(event)
+
+
+
+def _xid(text: str) -> str:
+    """The name without spaces and options, in lower case but for the X."""
+    bare = re.sub(r"\s+", "", text)
+    return bare.lower().replace("x'", "X'").removesuffix("onephase")
+
+
+def _savepoint(text: str) -> str:
+    name = text.strip().rstrip(";").strip()
+    if name.startswith("`"):
+        name = name[1:-1].replace("``", "`")
+    return name.lower()
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 200 else flat[:197] + "..."
