@@ -47,6 +47,11 @@ class Event:
         return cls(time, type_, server, end, flags, packet)
 
 
+def sum_fits(event: Event) -> bool:
+    """Whether the last four bytes are the CRC32 of the rest."""
+    return zlib.crc32(memoryview(event.data)[1:-4]) == int.from_bytes(event.data[-4:], "little")
+
+
 def rotate(event: Event) -> tuple[str, int]:
     """(next file, offset in it)."""
     (offset,) = struct.unpack_from("<Q", event.data, HEADER)

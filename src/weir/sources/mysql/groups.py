@@ -8,7 +8,7 @@ XA COMMIT, and are gone with XA ROLLBACK.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weir.algebra.catalog import Relation
@@ -29,17 +29,14 @@ class Group:
 
     begin: Place
     identifier: str = ""
-    parts: list[tuple[Plan, e.RowsPart]] = field(default_factory=list)
+    rows: list[tuple[bytes, e.TableMap, e.RowsPart]] = field(default_factory=list)
+    parts: list[tuple[Plan, e.RowsPart]] = field(default_factory=list)  # the rows with their decoders, once it is delivered
     truncated: list[Relation] = field(default_factory=list)
     savepoints: dict[str, int] = field(default_factory=dict)
     standalone: bool = False
     two_phase: bool = False
+    gtid: e.Gtid | None = None
     gtids_before: Gtids = field(default_factory=dict)
-    end: Place | None = None
-
-    @property
-    def empty(self) -> bool:
-        return not self.parts and not self.truncated
 
 
 class Assembler:
@@ -54,11 +51,12 @@ class Assembler:
         self.ready: list[Group] = []
         self.prepared: dict[str, Group] = {}
         self.gtids: Gtids = {}
-        self.complete_from: Place | None = None  # XA transactions prepared after this place are in ``prepared``
+        self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
         self._group: Group | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
         self._known_maps: dict[bytes, e.TableMap | None] = {}
         self._plans: dict[tuple[bytes, bytes], Plan] = {}
+        self._moved: dict[str, str] = {}  # tables whose columns changed places, with the statement: only names can tell them
 
     @property
     def inside(self) -> bool:
@@ -84,7 +82,7 @@ class Assembler:
         elif kind in (e.QUERY, e.QUERY_COMPRESSED):
             self._query(event, begin, end)
         elif kind in (e.GTID_MYSQL, e.GTID_ANONYMOUS):
-            self._group = Group(begin, str(end), standalone=True)
+            self._group = Group(begin, standalone=True)
         elif kind == e.XA_PREPARE:
             self._prepare(event, end)
         elif kind not in e.IGNORED:
@@ -111,20 +109,21 @@ class Assembler:
         if known is None or known[1] is None:
             return
         if self._group is None:
-            raise SourceError(f"source {self.source}: rows outside a transaction in the binlog; load again")
-        part = e.rows_part(event)
-        self._group.parts.append((self._plan(known[0], known[1], part), part))
+            raise SourceError(f"source {self.source}: rows outside a transaction in the binlog; {self._way_out}")
+        self._group.rows.append((*known, e.rows_part(event)))
 
     def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> Plan:
         plan = self._plans.get((body, part.present[0]))
         if plan is None:
+            if table.names is None and (text := self._moved.get(table.table.lower())):
+                raise self._changed(table.table, text)
             plan = plan_rows(self.watched[self._folded(table.table)], table, part.present[0])
             self._plans[body, part.present[0]] = plan
         if part.present[-1] != part.present[0]:
             plan_rows(plan.watched, table, part.present[-1])  # names the missing column, if one is needed
             raise SourceError(
                 f"the binlog has rows of {plan.watched.relation} with unlike columns before and after an update: a session wrote with another "
-                f"binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL' and load again"
+                f"binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL', then {self._way_out}"
             )
         return plan
 
@@ -132,23 +131,34 @@ class Assembler:
 
     def _gtid(self, event: e.Event, begin: Place) -> None:
         gtid = e.gtid(event)
-        self._group = Group(begin, str(gtid), standalone=gtid.standalone, gtids_before=dict(self.gtids))
+        self._group = Group(begin, standalone=gtid.standalone, gtid=gtid, gtids_before=dict(self.gtids))
         self.gtids[gtid.domain] = gtid.server, gtid.number
+
+    def _open(self, begin: Place) -> None:
+        """BEGIN: what follows is not one statement. A GTID before it belongs to it."""
+        self._group = self._group or Group(begin)
+        self._group.standalone = False
 
     def _finish(self, end: Place) -> None:
         group, self._group = self._group, None
         if group is None:
-            raise SourceError(f"source {self.source}: a commit without a transaction in the binlog at {end}; load again")
-        group.end = end
-        if not group.empty:
-            group.identifier = group.identifier or str(end)
-            self.ready.append(group)
+            raise SourceError(f"source {self.source}: a commit without a transaction in the binlog at {end}; {self._way_out}")
+        self._deliver(group, end, group.gtid)
+
+    def _deliver(self, group: Group, end: Place, gtid: e.Gtid | None) -> None:
+        """The transaction is committed at ``end``; one that was delivered before a restart is not delivered again."""
+        if self.is_delivered(end, gtid) or not (group.rows or group.truncated):
+            return
+        group.identifier = str(gtid or end)
+        group.parts = [(self._plan(body, table, part), part) for body, table, part in group.rows]
+        group.rows = []
+        self.ready.append(group)
 
     def _query(self, event: e.Event, begin: Place, end: Place) -> None:
         default, text = e.query(event)
         text = text.strip()
         if text == "BEGIN":
-            self._group = Group(begin, self._group.identifier if self._group else "")
+            self._open(begin)
         elif text == "COMMIT":
             self._finish(end)
         elif (what := self._meaning(text, default)).kind == "control":
@@ -166,42 +176,55 @@ class Assembler:
             self._roll_back_to(_savepoint(match[1]), text)
         elif match := _SAVEPOINT.match(text):
             if self._group is not None:
-                self._group.savepoints[_savepoint(match[1])] = len(self._group.parts)
+                self._group.savepoints[_savepoint(match[1])] = len(self._group.rows)
         elif text.upper().startswith("ROLLBACK"):
             self._group = None  # changes of a table without transactions made the server log it; ours are undone
 
     def _roll_back_to(self, name: str, text: str) -> None:
         if self._group is None or name not in self._group.savepoints:
-            raise SourceError(f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; load again")
-        del self._group.parts[self._group.savepoints[name] :]
+            raise SourceError(f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; {self._way_out}")
+        del self._group.rows[self._group.savepoints[name] :]
 
     def _act(self, what: Meaning, text: str, end: Place) -> None:
         """A statement that is not transaction control."""
-        if what.kind == "data":
-            raise SourceError(
-                f"source {self.source}: a session writes in statement format ({_short(text)}), so the binlog does not tell which rows changed. "
-                f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, and load the views again"
-            )
-        if what.kind == "change" or (what.kind == "moves" and not self._names_in_log(what.table)):
-            raise SchemaChanged(
-                f"table {self.source}.{what.table} was changed by: {_short(text)}. Load the views that use it again. (With "
-                f"SET GLOBAL binlog_row_metadata = 'FULL', adding and dropping columns that no view needs does not stop the source.)"
-            )
+        if not self.is_delivered(end, self._group.gtid if self._group else None):
+            self._stop_if_harmful(what, text)
         if what.kind == "truncate":
             self._truncate(what.table)
         if self._group is not None and self._group.standalone:
             self._finish(end)
 
+    def _stop_if_harmful(self, what: Meaning, text: str) -> None:
+        if what.kind == "data":
+            raise SourceError(
+                f"source {self.source}: a session writes in statement format ({_short(text)}), so the binlog does not tell which rows changed. "
+                f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, then {self._way_out}"
+            )
+        if what.kind == "moves" and not self._nameless_rows(what.table):
+            self._moved[what.table] = text
+        elif what.kind in ("moves", "change"):
+            raise self._changed(what.table, text)
+
+    def _changed(self, table: str, text: str) -> SchemaChanged:
+        return SchemaChanged(
+            f"table {self.source}.{table} was changed by: {_short(text)}. Then {self._way_out}. (With SET GLOBAL binlog_row_metadata = 'FULL', "
+            f"adding and dropping columns that no view needs does not stop the source.)"
+        )
+
+    @property
+    def _way_out(self) -> str:
+        return f"load its views again: weir load {self.source}"
+
     def _truncate(self, name: str) -> None:
         relation = next(table.relation for key, table in self.watched.items() if key.lower() == name)
         if self._group is None:
-            raise SourceError(f"source {self.source}: TRUNCATE outside a transaction in the binlog; load again")
+            raise SourceError(f"source {self.source}: TRUNCATE outside a transaction in the binlog; {self._way_out}")
         self._group.truncated.append(relation)
 
-    def _names_in_log(self, table: str) -> bool:
-        """Whether every table map of this table seen so far carries the columns' names."""
-        maps = [known for known in self._known_maps.values() if known is not None and known.table.lower() == table]
-        return bool(maps) and all(known.names is not None for known in maps)
+    def _nameless_rows(self, table: str) -> bool:
+        """Whether rows of this table came without the columns' names."""
+        maps = (known for known in self._known_maps.values() if known is not None)
+        return any(known.table.lower() == table and known.names is None for known in maps)
 
     # -- two-phase commit ------------------------------------------------------------------------------------------------------
 
@@ -216,42 +239,39 @@ class Assembler:
 
     def _xa(self, verb: str, xid: str, begin: Place, end: Place) -> None:
         if verb in ("START", "BEGIN"):
-            self._group = Group(begin, self._group.identifier if self._group else "")
+            self._open(begin)
         elif verb in ("COMMIT", "ROLLBACK"):
             self._complete(verb, xid, end)
 
     def _complete(self, verb: str, xid: str, end: Place) -> None:
         completion, self._group = self._group, None
-        group = self.prepared.pop(xid, None)
+        group, gtid = self.prepared.pop(xid, None), completion.gtid if completion else None
         if verb == "ROLLBACK":
             return
-        if group is None:
+        if group is not None:
+            self._deliver(group, end, gtid)
+        elif not self.is_delivered(end, gtid):
             raise LoadAgain(
                 f"source {self.source}: the XA transaction {xid} was committed, but it was prepared before the log that Weir has read, so its rows "
-                f"are not known; load the views again"
+                f"are not known; {self._way_out}"
             )
-        group.end = end
-        group.identifier = completion.identifier if completion and completion.identifier else str(end)
-        if not group.empty:
-            self.ready.append(group)
 
     @property
     def waiting(self) -> Group | None:
-        """The earliest prepared transaction with rows of ours, or of unknown content: all of them must be read again after a restart."""
+        """The earliest prepared transaction: from there on the log must be read again after a restart."""
         return min(self.prepared.values(), key=lambda group: group.begin, default=None)
 
     def _refuse(self, event: e.Event) -> None:
         name = self.source
         if event.type == e.INCIDENT:
-            raise LoadAgain(f"source {name}: the server says that it lost events of its binlog (an incident event); load the views again")
+            raise LoadAgain(f"source {name}: the server says that it lost events of its binlog (an incident event); {self._way_out}")
         if event.type in (e.BEGIN_LOAD, e.EXECUTE_LOAD):
             self._act(Meaning("data"), "LOAD DATA", Place("", 0))
         if event.type == e.PAYLOAD:
-            raise SourceError(f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = OFF, load again")
+            raise SourceError(f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = OFF, then {self._way_out}")
         if event.type == e.PARTIAL_ROWS:
-            raise SourceError(f"source {name}: partial JSON updates in the binlog: SET GLOBAL binlog_row_value_options = '', load again")
+            raise SourceError(f"source {name}: partial JSON updates in the binlog: SET GLOBAL binlog_row_value_options = '', then {self._way_out}")
         e.refuse_unknown(event)
-
 
 
 def _xid(text: str) -> str:
