@@ -34,7 +34,6 @@ class Group:
     truncated: list[Relation] = field(default_factory=list)
     savepoints: dict[str, int] = field(default_factory=dict)
     standalone: bool = False
-    two_phase: bool = False
     gtid: e.Gtid | None = None
     gtids_before: Gtids = field(default_factory=dict)
 
@@ -51,6 +50,7 @@ class Assembler:
         self.ready: list[Group] = []
         self.prepared: dict[str, Group] = {}
         self.gtids: Gtids = {}
+        self.two_phase = False  # an XA transaction was committed; whoever makes sure that it is visible clears this
         self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
         self._group: Group | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
@@ -233,7 +233,6 @@ class Assembler:
         if at_once or self._group is None:
             return self._finish(end)
         group, self._group = self._group, None
-        group.two_phase = True
         self.prepared[xid] = group
         return None
 
@@ -248,6 +247,7 @@ class Assembler:
         group, gtid = self.prepared.pop(xid, None), completion.gtid if completion else None
         if verb == "ROLLBACK":
             return
+        self.two_phase = self.two_phase or group is None or bool(group.rows)
         if group is not None:
             self._deliver(group, end, gtid)
         elif not self.is_delivered(end, gtid):

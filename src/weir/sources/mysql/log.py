@@ -142,7 +142,7 @@ class LogStream:
                 f"{self.place.file} is not the binlog that Weir was reading (RESET MASTER, or another server): it was begun at {found[0]} by "
                 f"server {found[1]}, not at {known[0]} by server {known[1]}; {self._way_out}"
             )
-        self.made = {self.place.file: found}
+        self.made[self.place.file] = found
 
     def _explained(self, problem: Exception) -> Exception:
         if isinstance(problem, pymysql.MySQLError) and problem.args and problem.args[0] == _CANNOT_READ_LOG:

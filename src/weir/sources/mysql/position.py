@@ -43,6 +43,7 @@ class LogPosition:
 
     Reading starts again at ``start``: earlier than ``place`` while a prepared XA transaction waits, whose rows were logged before it. ``made``
     is the time stamp that begins the file of ``start``; the GTIDs (MariaDB) say the same as the places, on any server of a replication group.
+    ``two_phase``: an XA transaction was delivered that the next snapshot may not show yet.
     """
 
     place: Place
@@ -51,17 +52,19 @@ class LogPosition:
     server: str
     gtid: str = ""
     start_gtid: str = ""
+    two_phase: bool = False
 
     def __str__(self) -> str:
         fields = {"log": str(self.place), "start": str(self.start), "made": self.made, "server": self.server}
-        return json.dumps({**fields, "gtid": self.gtid, "start_gtid": self.start_gtid})
+        return json.dumps({**fields, "gtid": self.gtid, "start_gtid": self.start_gtid, "two_phase": self.two_phase})
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:
         try:
             fields = json.loads(text)
             places = Place.parse(fields["log"]), Place.parse(fields["start"])
-            return cls(*places, int(fields["made"]), str(fields["server"]), fields["gtid"], fields["start_gtid"])
+            gtids = str(fields["gtid"]), str(fields["start_gtid"])
+            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, bool(fields["two_phase"]))
         except (ValueError, KeyError, TypeError):
             raise SourceError(f"not a position of a MariaDB or MySQL source: {text[:200]!r}; load the views again") from None
 

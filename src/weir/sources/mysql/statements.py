@@ -174,6 +174,8 @@ def _clause(clause: Sequence[str], needed: Collection[str]) -> str:
     """What one part of an ALTER TABLE does: nothing, moves or change."""
     words = [token.upper() for token in clause]
     verb, rest = words[0], words[1:]
+    if "CASCADE" in words or ("REFERENCES" in words and "SET" in words):
+        return "change"  # what such a foreign key does is not logged
     if verb in ("ADD", "DROP"):
         return _add_or_drop(verb, clause[1:], needed)
     if verb == "ENGINE":

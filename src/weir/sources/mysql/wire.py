@@ -67,10 +67,12 @@ class Statement:
 
     def __init__(self, connection: Connection, sql: str) -> None:
         self._connection = connection
+        self.definitions: list[bytes] = []  # of the columns, as the last run gave them
+        self.checked: list[bytes] | None = None  # those that the caller has compared with what it expects
         connection._execute_command(_PREPARE, sql.encode())
         _, self._identifier, columns, self.parameters, _ = struct.unpack_from("<BIHHB", read_packet(connection))
         for definitions in (self.parameters, columns):
-            _skip_definitions(connection, definitions)
+            _read_definitions(connection, definitions)
 
     def run(self, values: Sequence[Any] = ()) -> list[bytes]:
         """The rows in binary, all of them."""
@@ -85,7 +87,7 @@ class Statement:
         first = read_packet(connection)
         if first[:1] == b"\0":  # no rows: a statement that only does something
             return
-        _skip_definitions(connection, length_at(first, 0)[0])
+        self.definitions = _read_definitions(connection, length_at(first, 0)[0])
         while not is_end(packet := read_packet(connection)):
             yield packet
 
@@ -107,10 +109,11 @@ class Statement:
         return start + bytes(nulls) + b"\1" + bytes(types) + bytes(data)
 
 
-def _skip_definitions(connection: Connection, many: int) -> None:
+def _read_definitions(connection: Connection, many: int) -> list[bytes]:
+    definitions = [read_packet(connection) for _ in range(many)]
     if many:
-        for _ in range(many + 1):  # and the packet that ends them
-            read_packet(connection)
+        read_packet(connection)  # which ends them
+    return definitions
 
 
 # -- values --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,151 @@
+"""Opening a snapshot at a known place of the binlog, in two ways.
+
+**MariaDB** tells the place of a consistent snapshot itself (``binlog_snapshot_*``). Two exceptions were found by measuring. When the log turns to a
+new file, the place can be in the new file's header while the last transactions of the old file are not yet visible: such a place counts
+only once the server has written a checkpoint for that file, *before* the snapshot. And XA COMMIT is logged before it becomes visible (203 of
+38,063 snapshots were behind their place): after one, the other way is used.
+
+**Locks**: LOCK TABLES ... READ on one connection waits until no transaction that wrote to these tables is unfinished; then the end of the log is
+the place, and a snapshot that a second connection opens before UNLOCK shows exactly that. Writers wait for that moment.
+
+In both ways the metadata locks are taken *before* the snapshot and kept until its end: TRUNCATE, RENAME and ALTER do not respect snapshots, and a
+table that was swapped between snapshot and query would be read in place of the right one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+
+from weir.sources.mysql.names import quoted
+from weir.sources.mysql.options import MysqlOptions, reason
+from weir.sources.mysql.position import Place
+from weir.sources.mysql.version import Version
+from weir.sources.source import SourceError
+
+LOCK_TIMEOUT, DEADLOCK = 1205, 1213
+_DENIED = (1044, 1142, 1227)
+_HEADER_EVENTS = 16  # more than a file's header has
+
+
+class Busy(Exception):
+    """A lock could not be had at once: let the others through and try again."""
+
+
+class Snapshots:
+    """One connection whose transaction is the snapshot, and one that holds the locks while it opens."""
+
+    def __init__(self, options: MysqlOptions, version: Version) -> None:
+        self.options = options
+        self.version = version
+        self.connection = options.connect()
+        self._guard = options.connect()
+        self._settled: set[str] = set()  # files in which any place counts
+        wait = options.lock_seconds
+        self._run(self.connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._run(self.connection, f"SET SESSION lock_wait_timeout = {version.no_wait}")
+        self._run(self._guard, f"SET SESSION lock_wait_timeout = {wait}, innodb_lock_wait_timeout = {wait}, autocommit = 0")
+
+    def end_of_log(self) -> Place:
+        """The end of the binlog now."""
+        file, offset = self._run(self.connection, self.version.log_status)[0][:2]
+        return Place(file, int(offset))
+
+    def open(self, tables: Sequence[str], locked: bool, not_before: Place | None = None) -> Place:
+        """Opens a snapshot that shows everything up to ``not_before``; returns its place. ``close`` ends it."""
+        deadline = time.monotonic() + 3 * self.options.lock_seconds
+        while True:
+            try:
+                place = self._open_locked(tables) if locked else self._open_told(tables)
+                if locked or (self._counts(place) and (not_before is None or place >= not_before)):
+                    return place
+            except Busy:
+                pass
+            self.close()
+            if time.monotonic() > deadline:
+                raise SourceError(
+                    f"source {self.options.name}: no snapshot of {', '.join(tables)} within {3 * self.options.lock_seconds} s: a long transaction or DDL "
+                    f"holds them (see SHOW FULL PROCESSLIST), or raise lock_seconds"
+                )
+            time.sleep(0.002)
+
+    def close(self) -> None:
+        """Ends the snapshot."""
+        self._run(self.connection, "ROLLBACK")
+
+    def end(self) -> None:
+        for connection in (self.connection, self._guard):
+            connection._force_close()
+
+    # -- the two ways ----------------------------------------------------------------------------------------------------------
+
+    def _open_told(self, tables: Sequence[str]) -> Place:
+        self._touch(self._guard, tables)
+        try:
+            self._begin()
+            told = dict(self._run(self.connection, "SHOW STATUS LIKE 'binlog\\_snapshot\\_%'"))
+            self._touch(self.connection, tables)
+        finally:
+            self._run(self._guard, "ROLLBACK")
+        return Place(told["Binlog_snapshot_file"], int(told["Binlog_snapshot_position"]))
+
+    def _open_locked(self, tables: Sequence[str]) -> Place:
+        self._lock(tables)
+        try:
+            place = self.end_of_log()
+            self._begin()
+            self._touch(self.connection, tables)
+        finally:
+            self._run(self._guard, "COMMIT")
+            self._run(self._guard, "UNLOCK TABLES")
+        return place
+
+    def _begin(self) -> None:
+        self._run(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+
+    def _lock(self, tables: Sequence[str]) -> None:
+        """With autocommit off InnoDB's own table lock is taken too: it waits even for prepared XA transactions without a connection."""
+        if not tables:
+            return
+        try:
+            self._run(self._guard, "LOCK TABLES " + ", ".join(f"{quoted(table)} READ" for table in tables))
+        except pymysql.MySQLError as problem:
+            if problem.args[0] in _DENIED:
+                raise SourceError(
+                    f"source {self.options.name}: {reason(problem)}. The right to LOCK TABLES is missing, which MySQL needs always and MariaDB for XA "
+                    f"transactions: GRANT LOCK TABLES ON {quoted(self.options.database)}.* TO the account {self.options.user}"
+                ) from None
+            raise
+
+    def _touch(self, connection: Any, tables: Sequence[str]) -> None:
+        """Takes the tables' metadata locks."""
+        if tables:
+            self._run(connection, " UNION ALL ".join(f"SELECT 1 FROM {quoted(table)} WHERE FALSE" for table in tables))
+
+    # -- places in a header ----------------------------------------------------------------------------------------------------
+
+    def _counts(self, place: Place) -> bool:
+        """Whether the place may be trusted: behind the first transaction of its file, or in a header that was settled before."""
+        if place.file in self._settled:
+            return True
+        events = self._run(self._guard, f"SHOW BINLOG EVENTS IN {self._guard.escape(place.file)} LIMIT {_HEADER_EVENTS}")
+        self._run(self._guard, "ROLLBACK")
+        behind = any(kind == "Gtid" and at < place.offset for _, at, kind, *_ in events)
+        settled = any(kind == "Binlog_checkpoint" and about == place.file for _, _, kind, _, _, about in events)
+        if behind or settled:
+            self._settled = {place.file}
+        return behind
+
+    @staticmethod
+    def _run(connection: Any, statement: str) -> Any:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                return cursor.fetchall()
+        except pymysql.MySQLError as problem:
+            if problem.args and problem.args[0] in (LOCK_TIMEOUT, DEADLOCK):
+                raise Busy from None
+            raise
