@@ -10,7 +10,7 @@ import pymysql
 
 from weir.algebra.errors import WeirError
 from weir.sources.mysql.wire import widen_buffer
-from weir.sources.secrets import resolve
+from weir.sources.secrets import Secret, mask, read_secret
 from weir.sources.source import SourceError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -77,15 +77,15 @@ class MysqlOptions:
     def connect(self, **more: Any) -> Any:
         """A connection that commits each statement by itself, speaks UTF-8 and counts time in UTC."""
         address: dict[str, Any] = {"unix_socket": self.unix_socket} if self.unix_socket else {"host": self.host, "port": self.port}
-        secret = resolve(self.password) if self.password else ""
+        secret = read_secret(self.password, f"source {self.name}, password") if self.password else Secret("")
         try:
             connection = pymysql.connect(
-                **address, user=self.user, password=secret, database=self.database, charset="utf8mb4", autocommit=True,
+                **address, user=self.user, password=secret.reveal(), database=self.database, charset="utf8mb4", autocommit=True,
                 connect_timeout=self.connect_seconds, ssl=self._tls_context(), init_command="SET time_zone = '+00:00', sql_mode = ''",
                 **more,
             )  # fmt: skip
         except (pymysql.MySQLError, OSError) as problem:
-            raise Unreachable(f"source {self.name}: cannot connect to {self.where}: {reason(problem)}") from None
+            raise Unreachable(f"source {self.name}: cannot connect to {self.where}: {mask(reason(problem), [secret])}") from None
         widen_buffer(connection)
         return connection
 
