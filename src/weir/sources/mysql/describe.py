@@ -148,11 +148,9 @@ class Catalogue:
         for right, why in (("REPLICATION SLAVE", "to read the binlog"), (self.version.log_right, "to know where the binlog ends")):
             if not has_right(grants, right):
                 yield Finding("error", f"the account {user} lacks {right}, {why}", f"GRANT {right} ON *.* TO {account}")
-        if not has_right(grants, "LOCK TABLES", self._database):
-            severity = "warning" if self.version.is_mariadb else "error"
-            why = "to see XA transactions exactly" if self.version.is_mariadb else "to open a snapshot at a known place"
+        if not self.version.is_mariadb and not has_right(grants, "LOCK TABLES", self._database):
             remedy = f"GRANT LOCK TABLES ON {quoted(self._database)}.* TO {account}"
-            yield Finding(severity, f"the account {user} lacks LOCK TABLES, {why}", remedy)
+            yield Finding("error", f"the account {user} lacks LOCK TABLES, to open a snapshot at a known place", remedy)
 
 
 def describe(catalogue: Catalogue, source: str) -> Description:

@@ -50,7 +50,7 @@ class Assembler:
         self.ready: list[Group] = []
         self.prepared: dict[str, Group] = {}
         self.gtids: Gtids = {}
-        self.two_phase = False  # an XA transaction was committed; whoever makes sure that it is visible clears this
+        self.unsettled: set[str] = set()  # XA transactions that were committed; whoever knows that they are visible clears this
         self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
         self._group: Group | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
@@ -247,7 +247,8 @@ class Assembler:
         group, gtid = self.prepared.pop(xid, None), completion.gtid if completion else None
         if verb == "ROLLBACK":
             return
-        self.two_phase = self.two_phase or group is None or bool(group.rows)
+        if group is None or group.rows:
+            self.unsettled.add(xid)
         if group is not None:
             self._deliver(group, end, gtid)
         elif not self.is_delivered(end, gtid):

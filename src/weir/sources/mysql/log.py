@@ -16,7 +16,7 @@ import pymysql
 from weir.sources.mysql import events as e
 from weir.sources.mysql.groups import Assembler
 from weir.sources.mysql.position import Place, format_gtids
-from weir.sources.mysql.wire import read_packet
+from weir.sources.mysql.wire import LOST, is_lost, read_packet
 from weir.sources.source import LoadAgain, SourceError
 
 _DUMP = 0x12
@@ -28,7 +28,6 @@ _SETTINGS = (
     "SET @mariadb_slave_capability = 4",  # GTID events as they are
     "SET SESSION net_write_timeout = 86400",  # between visits nobody reads
 )
-LOST = (pymysql.OperationalError, pymysql.InterfaceError, OSError)
 
 Connect = Callable[[], Any]
 
@@ -78,9 +77,8 @@ class LogStream:
                     self._step()
             except LOST as problem:
                 self.close()
-                explained = self._explained(problem)
-                if isinstance(explained, SourceError):
-                    raise explained from None
+                if not is_lost(problem):
+                    raise self._explained(problem) from None
 
     def close(self) -> None:
         if self._connection is not None:

@@ -43,7 +43,7 @@ class LogPosition:
 
     Reading starts again at ``start``: earlier than ``place`` while a prepared XA transaction waits, whose rows were logged before it. ``made``
     is the time stamp that begins the file of ``start``; the GTIDs (MariaDB) say the same as the places, on any server of a replication group.
-    ``two_phase``: an XA transaction was delivered that the next snapshot may not show yet.
+    ``unsettled``: XA transactions that were delivered and that a snapshot may not show yet.
     """
 
     place: Place
@@ -52,11 +52,11 @@ class LogPosition:
     server: str
     gtid: str = ""
     start_gtid: str = ""
-    two_phase: bool = False
+    unsettled: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         fields = {"log": str(self.place), "start": str(self.start), "made": self.made, "server": self.server}
-        return json.dumps({**fields, "gtid": self.gtid, "start_gtid": self.start_gtid, "two_phase": self.two_phase})
+        return json.dumps({**fields, "gtid": self.gtid, "start_gtid": self.start_gtid, "unsettled": list(self.unsettled)})
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:
@@ -64,7 +64,7 @@ class LogPosition:
             fields = json.loads(text)
             places = Place.parse(fields["log"]), Place.parse(fields["start"])
             gtids = str(fields["gtid"]), str(fields["start_gtid"])
-            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, bool(fields["two_phase"]))
+            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])))
         except (ValueError, KeyError, TypeError):
             raise SourceError(f"not a position of a MariaDB or MySQL source: {text[:200]!r}; load the views again") from None
 

@@ -2,8 +2,7 @@
 
 **MariaDB** tells the place of a consistent snapshot itself (``binlog_snapshot_*``). Two exceptions were found by measuring. When the log turns to a
 new file, the place can be in the new file's header while the last transactions of the old file are not yet visible: such a place counts
-only once the server has written a checkpoint for that file, *before* the snapshot. And XA COMMIT is logged before it becomes visible (203 of
-38,063 snapshots were behind their place): after one, the other way is used.
+only once the server has written a checkpoint for that file, *before* the snapshot. The other is XA COMMIT (``two_phase.py``).
 
 **Locks**: LOCK TABLES ... READ on one connection waits until no transaction that wrote to these tables is unfinished; then the end of the log is
 the place, and a snapshot that a second connection opens before UNLOCK shows exactly that. Writers wait for that moment.
@@ -115,8 +114,8 @@ class Snapshots:
         except pymysql.MySQLError as problem:
             if problem.args[0] in _DENIED:
                 raise SourceError(
-                    f"source {self.options.name}: {reason(problem)}. The right to LOCK TABLES is missing, which MySQL needs always and MariaDB for XA "
-                    f"transactions: GRANT LOCK TABLES ON {quoted(self.options.database)}.* TO the account {self.options.user}"
+                    f"source {self.options.name}: {reason(problem)}. The right to LOCK TABLES is missing: "
+                    f"GRANT LOCK TABLES ON {quoted(self.options.database)}.* TO the account {self.options.user}"
                 ) from None
             raise
 

@@ -17,18 +17,20 @@ import pymysql
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Type
-from weir.messages import GlobalTransaction
-from weir.sources.mysql.changes import Changes, Watched
+from weir.sources.mysql.changes import Watched
 from weir.sources.mysql.columns import SINGLE_BYTE, our_type
+from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, Delivery
 from weir.sources.mysql.describe import Catalogue, Known, describe
 from weir.sources.mysql.events import Gtid
-from weir.sources.mysql.groups import Assembler, Group
+from weir.sources.mysql.groups import Assembler
 from weir.sources.mysql.load import partitions, select
-from weir.sources.mysql.log import LOST, LogStream
+from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
 from weir.sources.mysql.position import Gtids, LogPosition, Place, format_gtids, parse_gtids
 from weir.sources.mysql.snapshot import Snapshots
+from weir.sources.mysql.two_phase import Prepared
+from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     Description,
     Load,
@@ -39,13 +41,12 @@ from weir.sources.source import (
     SnapshotReader,
     Source,
     SourceError,
-    Transaction,
     Visit,
 )
 
-MARKER, MARKER_COLUMNS = "weir_global_transaction", ("id", "sources")
 _GONE = (1054, 1146)  # unknown column, unknown table
 _ATTEMPTS = 3
+_SNAPSHOTS = 200  # to try until one has no XA COMMIT just before it
 T = TypeVar("T")
 
 
@@ -121,52 +122,34 @@ class MysqlSource(Source):
 
     def _load(self) -> Load:
         self._reset()
-        start = self._start_of_load()
         tables = [table for table in self._watched if table != MARKER]
-        place = self._open_for_load(tables, start, locked=self.options.locks)
-        if self._assembler_now.two_phase and not self.options.locks:
-            self._snapshots_now.close()
-            place = self._open_for_load(tables, start, locked=True)
+        self._start_of_load()
+        place = self._open_settled(tables, self._follow_load)
         self._check_unchanged()
-        self._assembler_now.two_phase = False
         self._assembler_now.is_delivered = lambda end, gtid: False
         self._place, self._loading = place, True
         parts = [part for table in tables for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])]
         return Load(str(self._position(place)), tuple(parts))
 
-    def _start_of_load(self) -> Place:
-        """A place of the log such that every XA transaction still open at the snapshot was prepared after it."""
-        start = self._snapshots_now.end_of_log()
-        self._wait_for_prepared()
-        self._assembler = self._new_assembler()
+    def _start_of_load(self) -> None:
+        """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
+        self._place = start = self._snapshots_now.end_of_log()
+        assembler = self._assembler = self._new_assembler()
+        if not self.options.locks:
+            prepared = self._prepared()
+            prepared.wait_until_gone(prepared.names())
         if self._version.is_mariadb:
-            told = self._rows("SELECT BINLOG_GTID_POS(%s, %s)", start.file, start.offset)[0][0]
-            self._assembler.gtids = parse_gtids(told or "")
-        self._stream = LogStream(self.options.connect, self._assembler, False, self.options.server_id)
+            with self._control.cursor() as cursor:
+                cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
+                assembler.gtids = parse_gtids(cursor.fetchone()[0] or "")
+        self._stream = LogStream(self.options.connect, assembler, False, self.options.server_id)
         self._stream.open(start)
-        return start
 
-    def _wait_for_prepared(self) -> None:
-        """Until the XA transactions that are prepared now have ended; others may come meanwhile."""
-        try:
-            open_now = {row[3] for row in self._rows("XA RECOVER")}
-        except pymysql.MySQLError:  # without the right to see them: one that commits later is refused by name, never lost
-            return
-        deadline = time.monotonic() + self.options.lock_seconds
-        while open_now:
-            if time.monotonic() > deadline:
-                raise SourceError(
-                    f"source {self.name}: prepared XA transactions are open ({', '.join(map(repr, sorted(open_now)))}), whose rows no snapshot "
-                    f"shows; commit them or roll them back (see XA RECOVER), then load"
-                )
-            time.sleep(0.01)
-            open_now &= {row[3] for row in self._rows("XA RECOVER")}
-
-    def _open_for_load(self, tables: Sequence[str], start: Place, locked: bool) -> Place:
-        place = self._snapshots_now.open(tables, locked, start)
+    def _follow_load(self, place: Place) -> None:
+        """What ends at or before the load's snapshot is in the load."""
         self._assembler_now.is_delivered = lambda end, gtid: end <= place
         self._stream_now.read_until(place)
-        return place
+        self._assembler_now.ready = []
 
     def _check_unchanged(self) -> None:
         """The tables are locked against DDL now: they must be as they were when ``watch`` looked."""
@@ -202,7 +185,7 @@ class MysqlSource(Source):
         by_gtid = self.options.positions == "gtid"
         assembler = self._assembler = self._new_assembler()
         assembler.gtids = parse_gtids(position.start_gtid)
-        assembler.two_phase = position.two_phase
+        assembler.unsettled = set(position.unsettled)
         stream = self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
         if by_gtid:
             delivered = parse_gtids(position.gtid)
@@ -225,19 +208,14 @@ class MysqlSource(Source):
             place = self._snapshots_now.end_of_log()
             self._follow(place)
             return self._deliver(place, ())
-        place, answers = self._ask(lookups, all_tables=False)
-        if self._assembler_now.two_phase and not self.options.locks:
-            place, answers = self._ask(lookups, all_tables=True)
-            self._assembler_now.two_phase = False
+        place, answers = self._ask(lookups)
         return self._deliver(place, answers)
 
-    def _ask(self, lookups: Sequence[Lookup], all_tables: bool) -> tuple[Place, tuple[LookupAnswer, ...]]:
-        """Answers from one snapshot, and the log read up to it. With ``all_tables`` behind their locks, so that XA transactions show."""
-        tables = {lookup.relation.table for lookup in lookups} | (set(self._watched) if all_tables else set())
+    def _ask(self, lookups: Sequence[Lookup]) -> tuple[Place, tuple[LookupAnswer, ...]]:
+        """Answers from one snapshot, and the log read up to it."""
         asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
-        snapshots = self._snapshots_now
-        place = snapshots.open(sorted(tables), self.options.locks or all_tables, self._place)
         try:
+            place = self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
             assert self._reader is not None
             rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
         except pymysql.MySQLError as problem:
@@ -245,9 +223,31 @@ class MysqlSource(Source):
                 raise self._stop(SchemaChanged(f"source {self.name}: {reason(problem)}; load its views again: weir load {self.name}")) from None
             raise
         finally:
-            _quietly(snapshots.close)
-        self._follow(place)
+            _quietly(self._snapshots_now.close)
         return place, tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
+
+    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> Place:
+        """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it."""
+        snapshots, assembler = self._snapshots_now, self._assembler_now
+        for _ in range(_SNAPSHOTS):
+            if assembler.unsettled and not self.options.locks:
+                follow(snapshots.end_of_log())
+                self._settle()
+            place = snapshots.open(tables, self.options.locks, self._place)
+            follow(place)
+            if self.options.locks or not assembler.unsettled:
+                assembler.unsettled.clear()
+                return place
+            snapshots.close()
+        raise SourceError(f"source {self.name}: {_SNAPSHOTS} snapshots in a row had an XA COMMIT right before them; use kind = \"mariadb-locks\"")
+
+    def _settle(self) -> None:
+        """Waits until the XA transactions that the log has shown so far are visible."""
+        self._prepared().wait_until_gone(self._assembler_now.unsettled)
+        self._assembler_now.unsettled.clear()
+
+    def _prepared(self) -> Prepared:
+        return Prepared(self._control, self.name, self.options.lock_seconds)
 
     def _follow(self, place: Place) -> None:
         """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying again."""
@@ -263,34 +263,16 @@ class MysqlSource(Source):
         return problem
 
     def _deliver(self, place: Place, answers: tuple[LookupAnswer, ...]) -> Visit:
-        groups = self._assembler_now.ready
+        delivery = Delivery(self._characters, self._watched.get(MARKER))
         try:
-            transactions, changes, truncations = self._gather(groups)
+            delivery.add_all(self._assembler_now.ready)
+            changes = delivery.changes()
         except SourceError as problem:
             raise self._stop(problem) from None
         position = str(self._position(place))
         self._assembler_now.ready = []
         self._place = place
-        return Visit(transactions, changes, answers, position, truncations)
-
-    def _gather(self, groups: Sequence[Group]) -> tuple[tuple[Transaction, ...], dict[Relation, pa.Table], dict[Relation, tuple[int, ...]]]:
-        gathered: dict[Relation, Changes] = {}
-        truncations: dict[Relation, list[int]] = {}
-        transactions: list[Transaction] = []
-        for group in groups:
-            number = len(transactions)
-            marker = Changes(self._watched[MARKER], self._characters) if MARKER in self._watched else None
-            for plan, part in group.parts:
-                table = plan.watched
-                into = marker if table.relation.table == MARKER and marker is not None else gathered.get(table.relation)
-                if into is None:
-                    into = gathered[table.relation] = Changes(table, self._characters)
-                into.add(plan, part, number)
-            for relation in group.truncated:
-                truncations.setdefault(relation, []).append(number)
-            transactions.append(Transaction(group.identifier, _global(marker)))
-        tables = {relation: changes.table() for relation, changes in gathered.items()}
-        return tuple(transactions), tables, {relation: tuple(numbers) for relation, numbers in truncations.items()}
+        return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
 
     def _position(self, place: Place) -> LogPosition:
         assembler, stream = self._assembler_now, self._stream_now
@@ -300,7 +282,7 @@ class MysqlSource(Source):
         stream.made = {file: known for file, known in stream.made.items() if Place(file, 0).order >= Place(start.file, 0).order}
         gtids = format_gtids(assembler.gtids)
         before = format_gtids(waiting.gtids_before) if waiting else gtids
-        return LogPosition(place, start, made, server, gtids, before, assembler.two_phase)
+        return LogPosition(place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)))
 
     # -- answers ---------------------------------------------------------------------------------------------------------------
 
@@ -348,12 +330,11 @@ class MysqlSource(Source):
                 return act()
             except LOST as problem:
                 self._disconnect()
+                if not is_lost(problem):
+                    raise SourceError(f"source {self.name}: {reason(problem)}") from None
                 if attempt == _ATTEMPTS - 1:
                     raise Unreachable(f"source {self.name}: lost the connection to {self.options.where}: {reason(problem)}") from None
                 time.sleep(0.05 * attempt)
-            except pymysql.MySQLError as problem:
-                self._disconnect()
-                raise SourceError(f"source {self.name}: {reason(problem)}") from None
         raise AssertionError("unreachable")
 
     def _connect(self) -> None:
@@ -374,11 +355,6 @@ class MysqlSource(Source):
     def _new_assembler(self) -> Assembler:
         folded = {(name.lower() if self._fold_case else name): table for name, table in self._watched.items()}
         return Assembler(self.name, self.options.database, folded, self._fold_case)
-
-    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._control.cursor() as cursor:
-            cursor.execute(statement, values)
-            return list(cursor.fetchall())
 
     @property
     def _snapshots_now(self) -> Snapshots:
@@ -403,15 +379,6 @@ def _types(known: Known, names: Sequence[str]) -> tuple[Type, ...]:
 
 def _has(delivered: Gtids, gtid: Gtid) -> bool:
     return gtid.domain in delivered and gtid.number <= delivered[gtid.domain][1]
-
-
-def _global(marker: Changes | None) -> GlobalTransaction | None:
-    """From the row that the transaction inserted into the marker table, if it did."""
-    if marker is None or 1 not in marker.weights:
-        return None
-    rows = [row for row, weight in zip(marker.table().to_pylist(), marker.weights, strict=True) if weight > 0]
-    sources = frozenset(name.strip() for name in str(rows[-1]["sources"]).split(",") if name.strip())
-    return GlobalTransaction(str(rows[-1]["id"]), sources)
 
 
 def _quietly(act: Callable[[], None]) -> None:

@@ -58,6 +58,15 @@ def _lost() -> pymysql.OperationalError:
     return pymysql.OperationalError(CR.CR_SERVER_LOST, "the server closed the connection")
 
 
+LOST = (pymysql.MySQLError, OSError)
+_LOST_CODES = {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1927, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 2055}
+
+
+def is_lost(problem: Exception) -> bool:
+    """Whether an error of ``LOST`` means that the connection is dead: killed, shut down, cut off."""
+    return isinstance(problem, OSError) or (bool(problem.args) and problem.args[0] in _LOST_CODES)
+
+
 def is_end(packet: bytes) -> bool:
     return len(packet) < 9 and packet[:1] == bytes([_END])
 

@@ -35,6 +35,8 @@ class MariadbWriter(Writer):
     """Also commits in two phases, now and then in the name of a writer that was killed between them, and truncates."""
 
     socket: str = ""
+    two_phase: float = 0.04  # shares of the transactions
+    truncating: float = 0.003
     mark: ClassVar[str] = "%s"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     _two_phase = False
@@ -46,19 +48,27 @@ class MariadbWriter(Writer):
             self._finish_for_the_dead(cursor)
         return connection
 
-    def _finish_for_the_dead(self, cursor: Any) -> None:
-        """Commits or rolls back what this writer before a crash, or one that is gone for good, left prepared."""
+    def _finish_for_the_dead(self, cursor: Any, alive: bool = False) -> None:
+        """Commits or rolls back what a writer that is gone for good left prepared, or this one before a crash."""
         cursor.execute("XA RECOVER")
         for *_, name in cursor.fetchall():
             owner = int(name) // IDENTIFIERS
-            if owner == self.number or owner <= self.number - _CREW:
+            if (owner == self.number and not alive) or owner <= self.number - _CREW:
                 with contextlib.suppress(pymysql.MySQLError):
                     cursor.execute(f"XA {self.dice.choice(('COMMIT', 'ROLLBACK'))} '{int(name)}'")
 
+    def _recover(self, connection: Any) -> Any:
+        """What failed may have met the locks of a dead writer."""
+        connection = super()._recover(connection)
+        if connection is not None:
+            with contextlib.suppress(pymysql.MySQLError), connection.cursor() as cursor:
+                self._finish_for_the_dead(cursor, alive=True)
+        return connection
+
     def transaction(self, connection: Any, identifier: int) -> int:
-        if self.dice.random() < 0.003:
+        if self.dice.random() < self.truncating:
             return self._truncate(connection)
-        self._two_phase = self.dice.random() < 0.04
+        self._two_phase = self.dice.random() < self.two_phase
         if not self._two_phase:
             return super().transaction(connection, identifier)
         return self._in_two_phases(connection, identifier)
@@ -106,13 +116,6 @@ class _HeaderCounts(Snapshots):
         return True
 
 
-class _NoGuard(Snapshots):
-    """Planted: no metadata lock before the snapshot, so TRUNCATE can come between it and the query."""
-
-    def _touch(self, connection: Any, tables: Sequence[str]) -> None:
-        pass
-
-
 class _NoLock(Snapshots):
     """Planted: the lock way without its lock."""
 
@@ -120,34 +123,53 @@ class _NoLock(Snapshots):
         pass
 
 
-class _XaAsToldSource(MysqlSource):
+class _XaAsTold(MysqlSource):
     """Planted: XA transactions count as visible as soon as they are logged."""
 
-    def _ask(self, lookups: Any, all_tables: bool) -> Any:
-        answered = super()._ask(lookups, False)
-        self._assembler_now.two_phase = False
-        return answered
+    def _follow(self, place: Place) -> None:
+        super()._follow(place)
+        self._assembler_now.unsettled.clear()
+
+
+BESIDE, HEADER, XA = "the end of the log beside the snapshot", "header positions accepted", "XA commits trusted at once"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the writers and the server do more often than usual, so that a rare mistake shows within seconds."""
+
+    binlog_size: str = "1M"
+    two_phase: float = MariadbWriter.two_phase
+    truncating: float = MariadbWriter.truncating
+
+
+PROVOKING = {HEADER: Traffic(binlog_size="4K"), XA: Traffic(two_phase=0.7)}
 
 
 class MariadbWorkload(Workload):
-    """A server of its own, read by an account with the least rights."""
+    """A server of its own, read by an account with the least rights. ``traffic`` provokes one kind of mistake."""
 
     kind = "mariadb"
+    rights = "SELECT"
     disturb_every = 17.0
-    mutations = ("the end of the log beside the snapshot", "header positions accepted", "no metadata lock", "XA commits trusted at once")
-    _planted: ClassVar[dict[str | None, type[Snapshots]]] = dict(zip(mutations, (_PlaceBeside, _HeaderCounts, _NoGuard), strict=False))
+    mutations = (BESIDE, HEADER, XA)
+    _planted: ClassVar[dict[str | None, type[Snapshots]]] = {BESIDE: _PlaceBeside, HEADER: _HeaderCounts}
+
+    def __init__(self, mutation: str | None = None, traffic: Traffic | None = None) -> None:
+        super().__init__(mutation)
+        self.traffic = traffic or PROVOKING.get(mutation or "", Traffic())
 
     def start(self) -> None:
         self._disturbances = 0
         os.environ[_PASSWORD] = secrets.token_hex(16)
-        self.server = MariadbServer()
+        self.server = MariadbServer({"max_binlog_size": self.traffic.binlog_size})
         self.server.start()
         with self.server.connect() as connection, connection.cursor() as cursor:
             for statement in (f"CREATE DATABASE {_DATABASE} CHARACTER SET utf8mb4", f"USE {_DATABASE}", *_SCHEMA):
                 cursor.execute(statement)
             cursor.execute("CREATE USER weir@localhost IDENTIFIED BY %s", (os.environ[_PASSWORD],))
             cursor.execute("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO weir@localhost")
-            cursor.execute(f"GRANT SELECT, LOCK TABLES ON {_DATABASE}.* TO weir@localhost")
+            cursor.execute(f"GRANT {self.rights} ON {_DATABASE}.* TO weir@localhost")
 
     def stop(self) -> None:
         if hasattr(self, "server"):
@@ -157,7 +179,7 @@ class MariadbWorkload(Workload):
         options = MysqlOptions(
             "stress", _DATABASE, "weir", f"env:{_PASSWORD}", unix_socket=str(self.server.socket), kind=self.kind, positions=self.positions
         )
-        source = _XaAsToldSource(options) if self.mutation == "XA commits trusted at once" else MysqlSource(options)
+        source = _XaAsTold(options) if self.mutation == XA else MysqlSource(options)
         source.snapshots_class = self._planted.get(self.mutation, Snapshots)
         return source
 
@@ -166,7 +188,8 @@ class MariadbWorkload(Workload):
         return "file"
 
     def writer(self, number: int, seed: int) -> Writer:
-        return MariadbWriter(number, seed, socket=str(self.server.socket))
+        shares = {"two_phase": self.traffic.two_phase, "truncating": self.traffic.truncating}
+        return MariadbWriter(number, seed, socket=str(self.server.socket), **shares)
 
     def disturb(self) -> None:
         """In turn: every connection dropped, kill -9 and recovery."""
@@ -189,5 +212,6 @@ class MariadbLocksWorkload(MariadbWorkload):
     """The way of MySQL, on MariaDB."""
 
     kind = "mariadb-locks"
+    rights = "SELECT, LOCK TABLES"
     mutations = ("no LOCK TABLES",)
     _planted: ClassVar[dict[str | None, type[Snapshots]]] = {"no LOCK TABLES": _NoLock}
