@@ -24,31 +24,29 @@ import pyarrow as pa
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import Column, Schema
+from weir.algebra.types import Schema
 from weir.sources.source import (
     Description,
-    Finding,
     Load,
     LoadAgain,
     LookupAnswer,
     Partition,
     Position,
-    SchemaChanged,
     SnapshotReader,
     Source,
     SourceError,
     Transaction,
     Visit,
 )
-from weir.sources.sqlite_capture import INSTALL, Capture, active, captures, intact
-from weir.sources.sqlite_catalog import mapped_type, quote, read_shape, table_names
+from weir.sources.sqlite_capture import INSTALL, Capture, active, captures
+from weir.sources.sqlite_catalog import quote, read_shape
 from weir.sources.sqlite_connection import BUSY_SECONDS, connect, explained
 from weir.sources.sqlite_log import Log
 from weir.sources.sqlite_lookup import bound_keys, question, rows_for, served_by_index
 from weir.sources.sqlite_rows import as_table, fetch
 from weir.sources.sqlite_wal import Place, boundaries
+from weir.sources.sqlite_watch import LOAD_AGAIN, check_unchanged, describe, watched_schema
 
-LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
 LOCK_SECONDS = 0.2  # our own writes give way to the application's
 LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that SQLite can begin it anew
 ROWS_IN_PART, MOST_PARTS, ROWS_IN_BATCH, ROWS_TRIMMED = 100_000, 16, 20_000, 20_000
@@ -90,8 +88,10 @@ class SqliteSource(Source):
     Two connections take turns: the new visit's snapshot is read while the last one's is still open.
     """
 
-    def __init__(self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS) -> None:
-        self.name, self.path, self.busy_seconds = name, fspath(path), busy_seconds
+    def __init__(
+        self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS, large_wal: int = LARGE_WAL
+    ) -> None:
+        self.name, self.path, self.busy_seconds, self.large_wal = name, fspath(path), busy_seconds, large_wal
         self._watched: dict[Relation, Schema] = {}
         self._spare: sqlite3.Connection | None = None
         self._held: Snapshot | None = None  # of the last visit
@@ -103,80 +103,21 @@ class SqliteSource(Source):
         self._captures: dict[int, Capture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
-        self._next_restart = LARGE_WAL
+        self._next_restart = self.large_wal
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
         with self._reading() as database:
-            shapes = [shape for name in table_names(database) if (shape := read_shape(database, name))]
-            findings = [finding for shape in shapes for finding in self._findings(database, shape.name)]
-            names = ("journal_mode", "page_size", "encoding")
-            settings = {name: str(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in names}
-        if settings["journal_mode"] != "wal":
-            findings.insert(0, Finding("error", f"{self.path} is not in WAL mode", INSTALL))
-        return Description(
-            tuple(shape.described(self.name) for shape in shapes),
-            {Relation(self.name, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
-            {"sqlite_version": sqlite3.sqlite_version, **settings},
-            tuple(findings),
-        )
-
-    def _findings(self, database: sqlite3.Connection, table: str) -> Iterator[Finding]:
-        problem = self._capture_problem(database, table)
-        if problem:
-            yield Finding("error", f"table '{table}' {problem}", INSTALL)
-            return
-        shape, capture = read_shape(database, table), active(database, table)
-        if shape and capture and set(shape.columns) - set(capture.columns):
-            yield Finding("warning", f"table '{table}' has columns that are not captured yet", INSTALL)
-
-    def _capture_problem(self, database: sqlite3.Connection, table: str) -> str:
-        """What keeps the table's changes from being seen, if anything."""
-        try:
-            capture = active(database, table)
-        except sqlite3.OperationalError:  # no weir_capture at all
-            capture = None
-        shape = read_shape(database, table)
-        if capture is None:
-            return "is not captured"
-        if not intact(database, capture):
-            return "has lost triggers that capture its changes, or they were altered"
-        if shape is not None and not set(shape.unique) <= capture.unique:
-            return "has a new unique key that its triggers do not know"
-        return ""
+            return describe(database, self.name, self.path)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         with self._reading() as database:
             (mode,) = database.execute("PRAGMA journal_mode").fetchone()
             if mode != "wal":
                 raise SourceError(f"source '{self.name}': {self.path} is in journal mode '{mode}', not WAL: {INSTALL}")
-            self._watched = {relation: self._schema(database, relation, names) for relation, names in columns.items()}
+            self._watched = {relation: watched_schema(database, relation, names) for relation, names in columns.items()}
             self._remember(database, *database.execute("PRAGMA schema_version").fetchone())
-
-    def _schema(self, database: sqlite3.Connection, relation: Relation, names: Sequence[str]) -> Schema:
-        shape = read_shape(database, relation.table)
-        if shape is None or shape.name != relation.table:
-            raise SourceError(f"source '{self.name}' has no table '{relation.table}' in {self.path}")
-        problem = self._capture_problem(database, relation.table)
-        capture = active(database, relation.table) if not problem else None
-        if problem or capture is None:
-            raise SourceError(f"source '{self.name}': table '{relation.table}' {problem}: {INSTALL}")
-        for name in names:
-            if name not in shape.columns:
-                raise SourceError(f"table {relation} has no column '{name}'; it has {', '.join(shape.columns)}")
-            if name not in capture.columns:
-                raise SourceError(f"table {relation}: column '{name}' is newer than the capture: {INSTALL}")
-        return Schema(Column(name, self._type(relation, name, shape.columns[name])) for name in names)
-
-    def _type(self, relation: Relation, name: str, declared: str) -> Any:
-        type_ = mapped_type(declared)
-        if type_ is None:
-            raise SourceError(
-                f"table {relation}, column '{name}': the declared type '{declared}' does not say what it holds; use "
-                "INTEGER, REAL, TEXT, BLOB, BOOLEAN, DATE, DATETIME or DECIMAL(p,s), or leave it out of the view"
-            )
-        return type_
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
@@ -231,17 +172,10 @@ class SqliteSource(Source):
 
     def _check_shapes(self, database: sqlite3.Connection, head: Head) -> None:
         """Before anything is delivered from a snapshot whose schema is not the one checked last."""
-        if head.schema_version == self._checked_schema:
-            return
-        for relation, schema in self._watched.items():
-            shape = read_shape(database, relation.table)
-            if shape is None:
-                raise SchemaChanged(f"table {relation} is gone: drop its views, or bring it back and {LOAD_AGAIN}")
-            for column in schema:
-                self._check_column(relation, column, shape.columns)
-            if problem := self._capture_problem(database, relation.table):
-                raise LoadAgain(f"table {relation} {problem}; changes may be missing: {INSTALL}, then {LOAD_AGAIN}")
-        self._remember(database, head.schema_version)
+        if head.schema_version != self._checked_schema:
+            for relation, schema in self._watched.items():
+                check_unchanged(database, relation, schema)
+            self._remember(database, head.schema_version)
 
     def _remember(self, database: sqlite3.Connection, schema_version: int) -> None:
         """What holds until the schema changes."""
@@ -249,14 +183,6 @@ class SqliteSource(Source):
         current = (capture for relation in self._watched if (capture := active(database, relation.table)))
         self._since = {capture.table: capture.since for capture in current}
         self._checked_schema, self._indexed = schema_version, {}
-
-    def _check_column(self, relation: Relation, column: Column, now: Mapping[str, str]) -> None:
-        if column.name not in now:
-            raise SchemaChanged(f"table {relation} lost column '{column.name}': change its views, then {LOAD_AGAIN}")
-        declared = now[column.name]
-        if mapped_type(declared) != column.type:
-            was = f"column '{column.name}' was {column.type}"
-            raise SchemaChanged(f"table {relation}: {was} and is now declared '{declared}': {LOAD_AGAIN}")
 
     # -- load -------------------------------------------------------------------------------------------------------
 
@@ -405,12 +331,12 @@ class SqliteSource(Source):
         """
         if self._place is None or self._place.size < self._next_restart or self._position is None:
             return
-        self._next_restart = self._place.size + LARGE_WAL // 4
+        self._next_restart = self._place.size + self.large_wal // 4
         locker = connect(self.path, LOCK_SECONDS)
         try:
             locker.execute("BEGIN IMMEDIATE")
             self._start_anew(self._begin(), self._position[1])
-            self._next_restart = LARGE_WAL
+            self._next_restart = self.large_wal
         except sqlite3.OperationalError:
             return  # a long writer: another time
         finally:

@@ -32,7 +32,7 @@ from weir.sources.sqlite_connection import connect, told
 from weir.sources.sqlite_wal import MAGIC
 
 INSTALL = "run `weir capture install` for this source"
-MARKER = 0  # the capture number of rows that name a global transaction
+MARKER, BEGINNING = 0, -1  # in place of a capture's number: names a global transaction; a capture begins here
 _EVENTS = ("before_insert", "insert", "before_update", "update", "delete")
 _OWN = ("weir_log", "weir_clock", "weir_capture", "weir_meta", "weir_replaced", "weir_transaction")
 _NEXT = "max(weir_clock.seq, (SELECT coalesce(max(seq), 0) FROM weir_log))"
@@ -143,7 +143,8 @@ def _capture(database: sqlite3.Connection, table: str) -> bool:
     shape = read_shape(database, table)
     if shape is None:
         raise SourceError(f"there is no table '{table}' to capture: SQLite's .tables shows the names of all")
-    _refuse(database, shape)
+    if reason := obstacle(database, shape):
+        raise SourceError(f"table '{shape.name}' {reason}")
     old = active(database, shape.name)
     whole = old is not None and intact(database, old)
     if old is not None and whole and old.columns == tuple(shape.columns) and old.unique == frozenset(shape.unique):
@@ -155,23 +156,24 @@ def _capture(database: sqlite3.Connection, table: str) -> bool:
     return True
 
 
-def _refuse(database: sqlite3.Connection, shape: TableShape) -> None:
+def obstacle(database: sqlite3.Connection, shape: TableShape) -> str:
+    """What makes exact capture of the table impossible, with the way out; nothing for almost every table."""
     if shape.unique_expressions:
-        raise SourceError(
-            f"table '{shape.name}' has a unique index over an expression ({', '.join(shape.unique_expressions)}): "
-            "rows that INSERT OR REPLACE removes could not be seen; make it an index over a generated column instead"
+        names = ", ".join(shape.unique_expressions)
+        return (
+            f"has a unique index over an expression ({names}): rows that INSERT OR REPLACE removes could not be seen; "
+            "make it an index over a generated column instead"
         )
     if shape.rowid == "":
-        raise SourceError(f"table '{shape.name}' has columns named rowid, _rowid_ and oid: rename one of them")
-    own = database.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE", (shape.name,)
-    )
-    for name, text in own.fetchall():
+        return "has columns named rowid, _rowid_ and oid: rename one of them"
+    own = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
+    for name, text in database.execute(own, (shape.name,)).fetchall():
         if not name.startswith("weir_capture_") and _writes_before(text, shape.name):
-            raise SourceError(
-                f"table '{shape.name}' has a BEFORE trigger '{name}' that uses the same table; a row replaced "
-                "meanwhile could be missed: make it an AFTER trigger"
+            return (
+                f"has a BEFORE trigger '{name}' that uses the same table, so that a row replaced meanwhile could be "
+                "missed: make it an AFTER trigger"
             )
+    return ""
 
 
 def _writes_before(trigger: str, table: str) -> bool:
@@ -189,8 +191,7 @@ def _widen(database: sqlite3.Connection, columns: int) -> None:
 
 
 def _replace(database: sqlite3.Connection, shape: TableShape, old: Capture | None, missed: bool) -> None:
-    (clock,) = database.execute("SELECT seq FROM weir_clock").fetchone()
-    since = clock if missed or old is None else old.since
+    since = _begin_here(database) if missed or old is None else old.since
     database.execute("UPDATE weir_capture SET active = 0 WHERE tbl = ? COLLATE NOCASE", (shape.name,))
     cursor = database.execute(
         "INSERT INTO weir_capture (tbl, active, since, detail) VALUES (?, 1, ?, '')", (shape.name, since)
@@ -201,6 +202,17 @@ def _replace(database: sqlite3.Connection, shape: TableShape, old: Capture | Non
     for statement in _Triggers(shape, identifier).all():
         database.execute(statement)
     database.execute("UPDATE weir_capture SET detail = ? WHERE id = ?", (_detail(database, shape), identifier))
+
+
+def _begin_here(database: sqlite3.Connection) -> int:
+    """A number of its own for the beginning of a capture, so that every position before it is smaller."""
+    database.execute(
+        "INSERT INTO weir_log (seq, capture, weight, nonce)"
+        f" SELECT {_NEXT} + 1, {BEGINNING}, 0, random() FROM weir_clock"
+    )
+    database.execute(_TICK)
+    (clock,) = database.execute("SELECT seq FROM weir_clock").fetchone()
+    return int(clock)
 
 
 def _detail(database: sqlite3.Connection, shape: TableShape) -> str:

@@ -58,7 +58,7 @@ class Log:
 
     def _occurring(self, table: str) -> Iterator[Capture]:
         rows = self.database.execute(f"SELECT DISTINCT capture {_RANGE}", (self.after, self.ends[-1]))
-        known = (self.captures[number] for (number,) in sorted(rows.fetchall()) if number != MARKER)
+        known = (self.captures[number] for (number,) in sorted(rows.fetchall()) if number > 0)
         return (capture for capture in known if capture.table == table)
 
     def _end_of(self, number: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from weir.algebra.hops import Lookup
@@ -24,19 +24,20 @@ def question(lookup: Lookup) -> str:
 
 
 def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key]:
-    """The keys in every form that the table may hold them in. NULL equals nothing, so it is not sent."""
+    """The keys, each given once, in every form that the table may hold them in.
+
+    NULL equals nothing, so it is not sent.
+    """
     assert lookup.keys is not None
     types = [schema.type_of(name) for name in lookup.key_columns]
-    distinct = dict.fromkeys(row for row, _ in lookup.keys.keep(lookup.key_columns).items() if None not in row)
+    keys = [row for row, _ in lookup.keys.keep(lookup.key_columns).items() if None not in row]
     if all(type_.name in ("bigint", "string", "binary", "double") for type_ in types):
-        return list(distinct)
-    forms = ([stored_forms(value, type_) for value, type_ in zip(row, types, strict=True)] for row in distinct)
+        return keys
+    forms = ([stored_forms(value, type_) for value, type_ in zip(row, types, strict=True)] for row in keys)
     return [key for form in forms for key in product(*form)]
 
 
-def rows_for(
-    database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch
-) -> list[Any]:
+def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
     """The rows whose key columns are among ``keys``, by IN:
 
     a row that two keys match under a loose collation comes once.
@@ -47,7 +48,7 @@ def rows_for(
         if len(keys) * len(lookup.key_columns) > MOST_BOUND:
             return _by_table(database, lookup, keys, fetch)
         condition = _condition(lookup.key_columns, len(keys))
-        return fetch(database, f"{question(lookup)} WHERE {condition}", [value for key in keys for value in key])
+        return fetch(database, f"{question(lookup)} WHERE {condition}", list(chain.from_iterable(keys)))
     except (OverflowError, UnicodeEncodeError):  # a value that SQLite cannot hold: no row has it
         return rows_for(database, lookup, [key for key in keys if all(map(_storable, key))], fetch)
 
@@ -73,9 +74,7 @@ def _row(columns: Sequence[str]) -> str:
     return f"({names})" if len(columns) > 1 else names
 
 
-def _by_table(
-    database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch
-) -> list[Any]:
+def _by_table(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
     names = [f"k{number}" for number in range(len(lookup.key_columns))]
     database.execute("DROP TABLE IF EXISTS temp.weir_keys")
     database.execute(f"CREATE TEMP TABLE weir_keys ({', '.join(names)})")

@@ -133,7 +133,7 @@ class SqliteWorkload(Workload):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def open(self) -> Source:
-        return _SOURCES[self.mutation]("stress", self.path)
+        return _SOURCES[self.mutation]("stress", self.path, large_wal=1 << 20)  # small, so that it is begun anew often
 
     def writer(self, number: int, seed: int) -> Writer:
         return SqliteWriter(number, seed, path=self.path)
