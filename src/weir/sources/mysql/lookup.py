@@ -1,8 +1,9 @@
 """Questions: rows of a table whose key columns occur among given keys, as Arrow.
 
 Keys travel as bound values of a prepared statement, in batches of a few fixed sizes so that the server prepares few statements; the last
-batch is filled up by repeating a key. IN and OR find a row once however many keys match it: two keys that differ for us may be equal
-under a column's collation, and a join would then give its rows twice.
+batch is filled up by repeating a key. IN finds a row once however many keys match it: two keys that differ for us may be equal under a
+column's collation, and a join would then give its rows twice. Measured per key: one column 6 µs in batches of 512; two columns 10 µs in batches
+of 64, and 27 µs in batches of 512, where MariaDB no longer reads ranges of the index; as a chain of ORs 56 µs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from weir.sources.mysql.rows import BINARY_ROW, Layout, compile_layout
 from weir.sources.mysql.wire import Statement, length_at
 from weir.sources.source import SchemaChanged
 
-BATCHES = (1, 8, 64, 512)  # keys per statement
+BATCHES = (1, 8, 64, 512)  # keys per statement, of one column
+BATCHES_OF_TUPLES = (1, 8, 64)
 _MOST_BYTES = 1 << 20  # of keys per statement; the smallest max_allowed_packet in use is far above
 _MOST_STATEMENTS = 64
 _ROWS_PER_BATCH = 20_000
@@ -43,7 +45,8 @@ class Reader:
         if lookup.keys is None:
             packets = self._rows(_select(table), table, ())
         else:
-            for batch in _batches(sendable(row) for row, _ in lookup.keys.keep(lookup.key_columns).items()):
+            keys = (sendable(row) for row, _ in lookup.keys.keep(lookup.key_columns).items())
+            for batch in _batches(keys, BATCHES if len(lookup.key_columns) == 1 else BATCHES_OF_TUPLES):
                 statement = f"{_select(table)} WHERE {_condition(lookup.key_columns, len(batch))}"
                 packets += self._rows(statement, table, [value for key in batch for value in key])
         return to_arrow(table, packets)
@@ -88,8 +91,8 @@ def _select(table: Watched) -> str:
 def _condition(columns: Sequence[str], many: int) -> str:
     if len(columns) == 1:
         return f"{quoted(columns[0])} IN ({', '.join('?' * many)})"
-    one = "(" + " AND ".join(f"{quoted(column)} = ?" for column in columns) + ")"
-    return " OR ".join([one] * many)
+    one = f"({', '.join('?' * len(columns))})"
+    return f"({quoted_list(columns)}) IN ({', '.join([one] * many)})"
 
 
 def sendable(key: Row) -> Row | None:
@@ -112,7 +115,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _batches(keys: Iterator[Row | None]) -> Iterator[list[Row]]:
+def _batches(keys: Iterator[Row | None], sizes: Sequence[int]) -> Iterator[list[Row]]:
     batch: list[Row] = []
     size = 0
     for key in keys:
@@ -120,18 +123,18 @@ def _batches(keys: Iterator[Row | None]) -> Iterator[list[Row]]:
             continue
         batch.append(key)
         size += sum(len(value) if isinstance(value, str | bytes) else 16 for value in key)
-        if len(batch) == BATCHES[-1] or size >= _MOST_BYTES:
-            yield _filled(batch)
+        if len(batch) == sizes[-1] or size >= _MOST_BYTES:
+            yield _filled(batch, sizes)
             batch, size = [], 0
     if batch:
-        yield _filled(batch)
+        yield _filled(batch, sizes)
 
 
-def _filled(batch: list[Row]) -> list[Row]:
+def _filled(batch: list[Row], sizes: Sequence[int]) -> list[Row]:
     """Up to the next of the fixed sizes, by a key that is there already; a batch of very large keys stays as it is."""
     if sum(len(value) for value in batch[-1] if isinstance(value, str | bytes)) > 4096:
         return batch
-    size = next(size for size in BATCHES if size >= len(batch))
+    size = next(size for size in sizes if size >= len(batch))
     return batch + [batch[-1]] * (size - len(batch))
 
 
