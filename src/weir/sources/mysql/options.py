@@ -81,7 +81,7 @@ class MysqlOptions:
         try:
             connection = pymysql.connect(
                 **address, user=self.user, password=secret.reveal(), database=self.database, charset="utf8mb4", autocommit=True,
-                connect_timeout=self.connect_seconds, ssl=self._tls_context(), init_command="SET time_zone = '+00:00', sql_mode = ''",
+                connect_timeout=self.connect_seconds, ssl=self._tls_context(), ssl_disabled=not self.encrypted, init_command="SET time_zone = '+00:00', sql_mode = ''",
                 **more,
             )  # fmt: skip
         except (pymysql.MySQLError, OSError) as problem:

@@ -101,7 +101,7 @@ class MariadbServer:
     def connect(self, database: str | None = None, **options: Any) -> pymysql.connections.Connection:
         """An administrator's connection, through the socket."""
         return pymysql.connect(
-            unix_socket=str(self.socket), user="root", database=database, charset="utf8mb4", **options
+            unix_socket=str(self.socket), user="root", database=database, charset="utf8mb4", ssl_disabled=True, **options
         )
 
     def error_log(self) -> str:

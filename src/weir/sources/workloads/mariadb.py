@@ -42,7 +42,7 @@ class MariadbWriter(Writer):
     _two_phase = False
 
     def connect(self) -> Any:
-        connection = pymysql.connect(unix_socket=self.socket, user="root", database=_DATABASE, charset="utf8mb4", connect_timeout=5)
+        connection = pymysql.connect(unix_socket=self.socket, user="root", database=_DATABASE, charset="utf8mb4", connect_timeout=5, ssl_disabled=True)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 5")
             self._finish_for_the_dead(cursor)
