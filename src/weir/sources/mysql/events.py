@@ -22,7 +22,7 @@ ROWS = {  # type -> (what, has extra data, compressed)
     169: ("insert", True, True), 170: ("update", True, True), 171: ("delete", True, True),
 }  # fmt: skip
 # Statement parameters, annotations, lists of GTIDs and the like: say nothing that the other events do not say.
-IGNORED = frozenset({0, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 163, 164})
+IGNORED = frozenset({0, STOP, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 163, 164})
 ARTIFICIAL, IGNORABLE = 0x20, 0x80  # flags
 HEADER = 20  # one byte that says OK, then the event's own 19
 

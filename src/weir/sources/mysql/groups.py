@@ -65,6 +65,8 @@ class Assembler:
 
     def forget_open_group(self) -> None:
         """The stream is taken up again at the end of the last whole group."""
+        if self._group is not None and self._group.gtid is not None:
+            self.gtids = dict(self._group.gtids_before)
         self._group = None
         self._maps.clear()
 

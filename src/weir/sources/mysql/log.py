@@ -16,7 +16,7 @@ import pymysql
 from weir.sources.mysql import events as e
 from weir.sources.mysql.groups import Assembler
 from weir.sources.mysql.position import Place, format_gtids
-from weir.sources.mysql.wire import LOST, is_lost, read_packet
+from weir.sources.mysql.wire import LOST, is_end, is_lost, lost, read_packet
 from weir.sources.source import LoadAgain, SourceError
 
 _DUMP = 0x12
@@ -49,7 +49,7 @@ class LogStream:
     def open(self, start: Place) -> None:
         """Begins at ``start``, the end of a group; by GTID, after the assembler's GTIDs, wherever that is on this server."""
         self.close()
-        self.place = self.safe = start
+        self.place = self.safe = Place(".0", 0) if self._by_gtid else start  # by GTID the server tells where that is
         self._checksums = False
         self._assembler.forget_open_group()
         connection = self._connection = self._connect()
@@ -86,7 +86,10 @@ class LogStream:
             self._connection = None
 
     def _step(self) -> e.Event:
-        event = self._checked(e.Event.read(read_packet(self._connection)))
+        packet = read_packet(self._connection)
+        if is_end(packet):  # the server ends the stream: it shuts down, or was told to
+            raise lost()
+        event = self._checked(e.Event.read(packet))
         kind = event.type
         if kind == e.ROTATE:
             self._move(*e.rotate(event))

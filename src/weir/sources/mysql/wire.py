@@ -38,11 +38,11 @@ def read_packet(connection: Connection) -> bytes:
     while True:
         header = read(4)
         if len(header) < 4:
-            raise _lost()
+            raise lost()
         size = header[0] | header[1] << 8 | header[2] << 16
         payload: bytes = read(size)
         if len(payload) < size:
-            raise _lost()
+            raise lost()
         if size < _LARGEST_PACKET and not whole:
             break
         whole.append(payload)
@@ -54,7 +54,7 @@ def read_packet(connection: Connection) -> bytes:
     return payload
 
 
-def _lost() -> pymysql.OperationalError:
+def lost() -> pymysql.OperationalError:
     return pymysql.OperationalError(CR.CR_SERVER_LOST, "the server closed the connection")
 
 
