@@ -123,7 +123,7 @@ class _NoLock(Snapshots):
         pass
 
 
-class _XaAsTold(MysqlSource):
+class XaAsTold(MysqlSource):
     """Planted: XA transactions count as visible as soon as they are logged."""
 
     def _follow(self, place: Place) -> None:
@@ -179,7 +179,7 @@ class MariadbWorkload(Workload):
         options = MysqlOptions(
             "stress", _DATABASE, "weir", f"env:{_PASSWORD}", unix_socket=str(self.server.socket), kind=self.kind, positions=self.positions
         )
-        source = _XaAsTold(options) if self.mutation == XA else MysqlSource(options)
+        source = XaAsTold(options) if self.mutation == XA else MysqlSource(options)
         source.snapshots_class = self._planted.get(self.mutation, Snapshots)
         return source
 
