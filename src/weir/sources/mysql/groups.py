@@ -50,6 +50,7 @@ class Assembler:
         self.ready: list[Group] = []
         self.prepared: dict[str, Group] = {}
         self.gtids: Gtids = {}
+        self.last_end: Place | None = None  # of the last whole group: no snapshot may lie before it
         self.unsettled: set[str] = set()  # XA transactions that were committed; whoever knows that they are visible clears this
         self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
         self._group: Group | None = None
@@ -72,6 +73,12 @@ class Assembler:
 
     def feed(self, event: e.Event, begin: Place, end: Place) -> None:
         """One event that lies between two places of the log."""
+        was_inside = self.inside
+        self._take(event, begin, end)
+        if was_inside and not self.inside:
+            self.last_end = end
+
+    def _take(self, event: e.Event, begin: Place, end: Place) -> None:
         kind = event.type
         if kind in e.ROWS:
             self._rows(event)

@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True)
 class LogPosition:
-    """Everything that ended at or before ``place`` is delivered.
+    """Everything that ended at or before ``place`` is delivered; the last transaction there, of whatever table, ended at ``last``.
 
     Reading starts again at ``start``: earlier than ``place`` while a prepared XA transaction waits, whose rows were logged before it. ``made``
     is the time stamp that begins the file of ``start``; the GTIDs (MariaDB) say the same as the places, on any server of a replication group.
@@ -53,18 +53,21 @@ class LogPosition:
     gtid: str = ""
     start_gtid: str = ""
     unsettled: tuple[str, ...] = ()
+    last: Place | None = None
 
     def __str__(self) -> str:
         fields = {"log": str(self.place), "start": str(self.start), "made": self.made, "server": self.server}
-        return json.dumps({**fields, "gtid": self.gtid, "start_gtid": self.start_gtid, "unsettled": list(self.unsettled)})
+        fields |= {"gtid": self.gtid, "start_gtid": self.start_gtid, "unsettled": list(self.unsettled)}
+        return json.dumps({**fields, "last": str(self.last or "")})
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:
         try:
             fields = json.loads(text)
             places = Place.parse(fields["log"]), Place.parse(fields["start"])
+            last = Place.parse(fields["last"]) if fields["last"] else None
             gtids = str(fields["gtid"]), str(fields["start_gtid"])
-            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])))
+            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])), last)
         except (ValueError, KeyError, TypeError):
             raise SourceError(f"not a position of a MariaDB or MySQL source: {text[:200]!r}; load the views again") from None
 

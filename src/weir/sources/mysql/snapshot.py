@@ -1,8 +1,10 @@
 """Opening a snapshot at a known place of the binlog, in two ways.
 
-**MariaDB** tells the place of a consistent snapshot itself (``binlog_snapshot_*``). Two exceptions were found by measuring. When the log turns to a
-new file, the place can be in the new file's header while the last transactions of the old file are not yet visible: such a place counts
-only once the server has written a checkpoint for that file, *before* the snapshot. The other is XA COMMIT (``two_phase.py``).
+**MariaDB** tells the place of a consistent snapshot itself (``binlog_snapshot_*``), but not always the right one; the server's source shows why, and measuring
+that it happens. It keeps file and offset of the last commit apart. When the log turns to a new file, the file's name is set at once, while the last
+transactions of the old file become visible a moment later; and a group that was written to the old file sets its offset after that, so that the place is the
+new file with an offset of the old one. So a place counts only in a *settled* file: one in which the server has written a checkpoint that names the file itself,
+which it does when all that was logged before is committed; and this must have been seen before the snapshot opened. XA COMMIT is another matter (``two_phase.py``).
 
 **Locks**: LOCK TABLES ... READ on one connection waits until no transaction that wrote to these tables is unfinished; then the end of the log is
 the place, and a snapshot that a second connection opens before UNLOCK shows exactly that. Writers wait for that moment.
@@ -27,7 +29,7 @@ from weir.sources.source import SourceError
 
 LOCK_TIMEOUT, DEADLOCK = 1205, 1213
 _DENIED = (1044, 1142, 1227)
-_HEADER_EVENTS = 16  # more than a file's header has
+_HEADER_EVENTS = 64  # among the first so many the checkpoint is looked for
 
 
 class Busy(Exception):
@@ -42,7 +44,7 @@ class Snapshots:
         self.version = version
         self.connection = options.connect()
         self._guard = options.connect()
-        self._settled: set[str] = set()  # files in which any place counts
+        self._settled: set[str] = set()  # files in which a place counts
         wait = options.lock_seconds
         self._run(self.connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run(self.connection, f"SET SESSION lock_wait_timeout = {version.no_wait}")
@@ -58,8 +60,8 @@ class Snapshots:
         deadline = time.monotonic() + 3 * self.options.lock_seconds
         while True:
             try:
-                place = self._open_locked(tables) if locked else self._open_told(tables)
-                if locked or (self._counts(place) and (not_before is None or place >= not_before)):
+                place = self._open_locked(tables) if locked else self._sure(self._open_told(tables))
+                if place is not None and (not_before is None or place >= not_before):
                     return place
             except Busy:
                 pass
@@ -124,19 +126,33 @@ class Snapshots:
         if tables:
             self._run(connection, " UNION ALL ".join(f"SELECT 1 FROM {quoted(table)} WHERE FALSE" for table in tables))
 
-    # -- places in a header ----------------------------------------------------------------------------------------------------
+    # -- places that count -----------------------------------------------------------------------------------------------------
 
-    def _counts(self, place: Place) -> bool:
-        """Whether the place may be trusted: behind the first transaction of its file, or in a header that was settled before."""
-        if place.file in self._settled:
-            return True
-        events = self._run(self._guard, f"SHOW BINLOG EVENTS IN {self._guard.escape(place.file)} LIMIT {_HEADER_EVENTS}")
+    def _sure(self, place: Place) -> Place | None:
+        """The place, if it may be trusted; None: open another snapshot."""
+        if place.file not in self._settled:
+            if any(kind == "Binlog_checkpoint" and about == place.file for _, _, kind, _, _, about in self._beginning(place.file)):
+                self._settled = {place.file}
+            return None
+        if place <= self._end_seen_by_guard():
+            return place
+        return self._header_end(place.file)
+
+    def _header_end(self, file: str) -> Place | None:
+        """A statement that itself turned the log leaves an offset beyond its end. In a file without transactions its end is the place."""
+        events = self._beginning(file)
+        if len(events) == _HEADER_EVENTS or any(kind == "Gtid" for _, _, kind, *_ in events):
+            return None
+        return Place(file, int(events[-1][4]))
+
+    def _beginning(self, file: str) -> Any:
+        events = self._run(self._guard, f"SHOW BINLOG EVENTS IN {self._guard.escape(file)} LIMIT {_HEADER_EVENTS}")
         self._run(self._guard, "ROLLBACK")
-        behind = any(kind == "Gtid" and at < place.offset for _, at, kind, *_ in events)
-        settled = any(kind == "Binlog_checkpoint" and about == place.file for _, _, kind, _, _, about in events)
-        if behind or settled:
-            self._settled = {place.file}
-        return behind
+        return events
+
+    def _end_seen_by_guard(self) -> Place:
+        file, offset = self._run(self._guard, self.version.log_status)[0][:2]
+        return Place(file, int(offset))
 
     @staticmethod
     def _run(connection: Any, statement: str) -> Any:

@@ -67,7 +67,6 @@ class MysqlSource(Source):
         self._watched: dict[str, Watched] = {}
         self._asked: dict[tuple[str, tuple[str, ...]], Watched] = {}
         self._characters: dict[str, str] = {}
-        self._place: Place | None = None  # delivered up to here; None: not known as a place of this server
         self._stopped: SourceError | None = None
         self._loading = False
 
@@ -127,13 +126,13 @@ class MysqlSource(Source):
         place = self._open_settled(tables, self._follow_load)
         self._check_unchanged()
         self._assembler_now.is_delivered = lambda end, gtid: False
-        self._place, self._loading = place, True
+        self._loading = True
         parts = [part for table in tables for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])]
         return Load(str(self._position(place)), tuple(parts))
 
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
-        self._place = start = self._snapshots_now.end_of_log()
+        start = self._snapshots_now.end_of_log()
         assembler = self._assembler = self._new_assembler()
         if not self.options.locks:
             prepared = self._prepared()
@@ -193,7 +192,7 @@ class MysqlSource(Source):
         else:
             stream.made = {position.start.file: (position.made, position.server)}
             assembler.is_delivered = lambda end, gtid: end <= position.place
-            self._place = position.place
+            assembler.last_end = position.last
         stream.open(position.start)
 
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
@@ -233,13 +232,13 @@ class MysqlSource(Source):
             if assembler.unsettled and not self.options.locks:
                 follow(snapshots.end_of_log())
                 self._settle()
-            place = snapshots.open(tables, self.options.locks, self._place)
+            place = snapshots.open(tables, self.options.locks, assembler.last_end)
             follow(place)
-            if self.options.locks or not assembler.unsettled:
+            if self.options.locks or (not assembler.unsettled and self._stream_now.place == place):
                 assembler.unsettled.clear()
                 return place
             snapshots.close()
-        raise SourceError(f"source {self.name}: {_SNAPSHOTS} snapshots in a row had an XA COMMIT right before them; use kind = \"mariadb-locks\"")
+        raise SourceError(f"source {self.name}: {_SNAPSHOTS} snapshots in a row had no sure place in the log; use kind = \"mariadb-locks\"")
 
     def _settle(self) -> None:
         """Waits until the XA transactions that the log has shown so far are visible."""
@@ -271,7 +270,6 @@ class MysqlSource(Source):
             raise self._stop(problem) from None
         position = str(self._position(place))
         self._assembler_now.ready = []
-        self._place = place
         return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
 
     def _position(self, place: Place) -> LogPosition:
@@ -282,7 +280,7 @@ class MysqlSource(Source):
         stream.made = {file: known for file, known in stream.made.items() if Place(file, 0).order >= Place(start.file, 0).order}
         gtids = format_gtids(assembler.gtids)
         before = format_gtids(waiting.gtids_before) if waiting else gtids
-        return LogPosition(place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)))
+        return LogPosition(place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)), assembler.last_end)
 
     # -- answers ---------------------------------------------------------------------------------------------------------------
 
@@ -349,7 +347,7 @@ class MysqlSource(Source):
             self._stream.close()
         if self._loading:
             self.end_load()
-        self._stopped = self._place = None
+        self._stopped = None
         self._connect()
 
     def _new_assembler(self) -> Assembler:

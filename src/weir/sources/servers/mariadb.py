@@ -120,7 +120,7 @@ class MariadbServer:
         account = _account()
         if os.geteuid() == 0:
             shutil.chown(self.folder, account)
-        command = [self._install, "--no-defaults", f"--datadir={data}", f"--user={account}", "--skip-test-db"]
+        command = [self._install, "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}", f"--user={account}", "--skip-test-db"]
         done = subprocess.run(
             [*command, "--auth-root-authentication-method=normal"], capture_output=True, text=True, check=False
         )
@@ -140,6 +140,7 @@ class MariadbServer:
             "user": _account(),
             "datadir": str(data),
             "socket": str(self.socket),
+            "tmpdir": str(self.folder),
             "pid_file": str(self.folder / "server.pid"),
             "log_error": str(self.folder / "error.log"),
             "port": str(self.port),

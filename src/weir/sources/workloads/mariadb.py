@@ -110,10 +110,10 @@ class _PlaceBeside(Snapshots):
 
 
 class _HeaderCounts(Snapshots):
-    """Planted: a place in the header of a new file counts like any other."""
+    """Planted: a place in a file that is not settled counts like any other."""
 
-    def _counts(self, place: Place) -> bool:
-        return True
+    def _sure(self, place: Place) -> Place | None:
+        return place
 
 
 class _NoLock(Snapshots):
