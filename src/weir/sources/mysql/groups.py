@@ -70,6 +70,10 @@ class Assembler:
         """Whether a group is open: the stream cannot be taken up again here."""
         return self._group is not None
 
+    def is_whole_at(self, place: Place) -> bool:
+        """Whether everything read so far ended at or before the place, and nothing is half read there."""
+        return not self.inside and (self.last_end is None or self.last_end <= place)
+
     def forget_open_group(self) -> None:
         """The stream is taken up again at the end of the last whole group."""
         if self._group is not None and self._group.gtid is not None:

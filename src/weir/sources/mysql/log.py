@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,14 @@ import pymysql
 
 from weir.sources.mysql import events as e
 from weir.sources.mysql.groups import Assembler
+from weir.sources.mysql.options import Unreachable
 from weir.sources.mysql.position import Place, format_gtids
 from weir.sources.mysql.wire import LOST, is_end, is_lost, lost, read_packet
 from weir.sources.source import LoadAgain, SourceError
 
 _DUMP = 0x12
 _CANNOT_READ_LOG = 1236
+_LOSSES = 5  # in a row without a step forward
 _SILENCE = 15.0  # seconds without even a heartbeat: the connection is dead
 _SETTINGS = (
     "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
@@ -76,6 +79,7 @@ class LogStream:
 
     def read_until(self, place: Place) -> None:
         """Feeds everything that ends at or before ``place``, and no more. A lost connection is made again."""
+        losses, before = 0, self.safe
         while self.place < place:
             try:
                 if self._connection is None:
@@ -86,6 +90,13 @@ class LogStream:
                 self.close()
                 if not is_lost(problem):
                     raise self._explained(problem) from None
+                losses, before = (losses + 1 if before == self.safe else 0), self.safe
+                if losses > _LOSSES:
+                    raise Unreachable(
+                        f"source {self._assembler.source}: the server ends the binlog stream at {self.safe} each time; "
+                        "does another reader use the same server_id?"
+                    ) from None
+                time.sleep(0.05 * losses)
 
     def close(self) -> None:
         if self._connection is not None:

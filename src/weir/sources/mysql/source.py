@@ -134,7 +134,7 @@ class MysqlSource(Source):
         self._reset()
         tables = [table for table in self._watched if table != MARKER]
         self._start_of_load()
-        place = self._open_settled(tables, self._follow_load)
+        self._open_settled(tables, self._follow_load)
         self._check_unchanged()
         self._assembler_now.is_delivered = lambda end, gtid: False
         self._loading = True
@@ -143,7 +143,7 @@ class MysqlSource(Source):
             for table in tables
             for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])
         ]
-        return Load(str(self._position(place)), tuple(parts))
+        return Load(str(self._position()), tuple(parts))
 
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
@@ -225,15 +225,14 @@ class MysqlSource(Source):
         if not lookups:
             place = self._snapshots_now.end_of_log()
             self._follow(place)
-            return self._deliver(place, ())
-        place, answers = self._ask(lookups)
-        return self._deliver(place, answers)
+            return self._deliver(())
+        return self._deliver(self._ask(lookups))
 
-    def _ask(self, lookups: Sequence[Lookup]) -> tuple[Place, tuple[LookupAnswer, ...]]:
+    def _ask(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
         """Answers from one snapshot, and the log read up to it."""
         asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
         try:
-            place = self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
+            self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
             assert self._reader is not None
             rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
         except pymysql.MySQLError as problem:
@@ -244,9 +243,9 @@ class MysqlSource(Source):
             raise
         finally:
             _quietly(self._snapshots_now.close)
-        return place, tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
+        return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
 
-    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> Place:
+    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
         """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it."""
         snapshots, assembler = self._snapshots_now, self._assembler_now
         for _ in range(_SNAPSHOTS):
@@ -255,9 +254,9 @@ class MysqlSource(Source):
                 self._settle()
             place = snapshots.open(tables, self.options.locks, assembler.last_end)
             follow(place)
-            if self.options.locks or (not assembler.unsettled and self._stream_now.place == place):
+            if self.options.locks or (not assembler.unsettled and assembler.is_whole_at(place)):
                 assembler.unsettled.clear()
-                return place
+                return
             snapshots.close()
         raise SourceError(
             f'source {self.name}: {_SNAPSHOTS} snapshots in a row had no sure place; use kind = "mariadb-locks"'
@@ -286,20 +285,21 @@ class MysqlSource(Source):
         self._stopped = problem
         return problem
 
-    def _deliver(self, place: Place, answers: tuple[LookupAnswer, ...]) -> Visit:
+    def _deliver(self, answers: tuple[LookupAnswer, ...]) -> Visit:
         delivery = Delivery(self._characters, self._watched.get(MARKER))
         try:
             delivery.add_all(self._assembler_now.ready)
             changes = delivery.changes()
         except SourceError as problem:
             raise self._stop(problem) from None
-        position = str(self._position(place))
+        position = str(self._position())
         self._assembler_now.ready = []
         return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
 
-    def _position(self, place: Place) -> LogPosition:
+    def _position(self) -> LogPosition:
         assembler, stream = self._assembler_now, self._stream_now
         waiting = assembler.waiting
+        place = stream.safe  # at or behind the place asked for, with no transaction between the two
         start = waiting.begin if waiting else place
         made, server = stream.made[start.file]
         stream.made = {
