@@ -24,8 +24,8 @@ from weir.messages import GlobalTransaction
 from weir.sources.oracle import Follower, Replay
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite import SqliteSource
-from weir.sources.sqlite_capture import install, remove
-from weir.sources.sqlite_connection import explained
+from weir.sources.sqlite.capture import install, remove
+from weir.sources.sqlite.connection import explained
 
 ITEM, PART = Relation("shop", "item"), Relation("shop", "part")
 COLUMNS = {ITEM: ("id", "name"), PART: ("item", "line", "size")}
@@ -92,6 +92,23 @@ def test_transactions_are_told_apart(source: SqliteSource, writer: sqlite3.Conne
     assert len(visit.transactions) == 5
     assert visit.changes[ITEM].column("__transaction").to_pylist() == [0, 1, 2, 3, 4]
     assert visit.changes[PART].column("__transaction").to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_odd_file_names_and_links(tmp_path: Path) -> None:
+    """A name that looks like part of a URL, and a link in another folder, are files like others."""
+    file, link = tmp_path / "we?ird #1%20;'.db", tmp_path / "link.db"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.executescript(TABLES)
+        link.symlink_to(file)
+        install(link, ["item", "part"])
+        for name in (file, link):
+            source = SqliteSource("shop", name)
+            follower = Follower(source, COLUMNS)
+            run(
+                writer, "DELETE FROM item", "INSERT INTO item VALUES (1, 'x', 0)", "INSERT INTO item VALUES (2, 'x', 0)"
+            )
+            assert len(follower.check().transactions) == 3 - (name == file)  # the first delete met no row
+            source.close()
 
 
 def test_rolled_back_work_is_not_delivered(source: SqliteSource, writer: sqlite3.Connection) -> None:

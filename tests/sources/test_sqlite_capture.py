@@ -16,7 +16,7 @@ from weir.algebra.catalog import Relation
 from weir.sources.oracle import Follower
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteSource
-from weir.sources.sqlite_capture import install, remove
+from weir.sources.sqlite.capture import install, remove
 
 SHAPES = {
     "plain key and a unique column": "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, c TEXT)",
@@ -72,6 +72,7 @@ def database(schema: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 @given(steps=STEPS, recursive=st.booleans(), together=st.booleans())
 @example(steps=[(0, 1, 1, "x"), (0, 2, 2, "y"), (1, 1, 2, "y")], recursive=False, together=False)
 @example(steps=[(0, 1, 1, "x"), (3, 1, 2, "x"), (8, 1, 4, "y"), (0, 3, 3, "z")], recursive=False, together=True)
+@example(steps=[(0, None, 0, None), (0, None, 0, None), (7, 0, 0, None)], recursive=False, together=False)
 @settings(max_examples=40, deadline=None)
 def test_any_statements_replay_to_the_table(shape: str, steps: list[Step], recursive: bool, together: bool) -> None:
     """Inserts, upserts, REPLACE by key, constraint or update, IGNORE, key changes:
@@ -136,6 +137,7 @@ def test_installing_again_changes_nothing_and_removing_leaves_nothing() -> None:
         assert all(name.startswith("weir_") or "weir_" in name for _, name in set(installed) - set(before))
         assert len(remove(path)) > 6
         assert remove(path) == []
+        assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert objects(writer) == before
         assert writer.execute("SELECT * FROM t").fetchall() == [(1, 1, "x")]
 

@@ -21,10 +21,10 @@ from weir.algebra.types import Column, Schema, parse_type
 from weir.sources.oracle import Follower
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteSource
-from weir.sources.sqlite_capture import install
-from weir.sources.sqlite_catalog import mapped_type
-from weir.sources.sqlite_lookup import MOST_BOUND
-from weir.sources.sqlite_values import Misfit, stored_forms, to_arrow
+from weir.sources.sqlite.capture import install
+from weir.sources.sqlite.catalog import mapped_type
+from weir.sources.sqlite.lookup import MOST_BOUND
+from weir.sources.sqlite.values import Misfit, stored_forms, to_arrow
 
 T = Relation("shop", "t")
 

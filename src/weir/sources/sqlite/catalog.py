@@ -1,7 +1,7 @@
 """What a SQLite database says of its own tables, and how its declared types map to ours.
 
 SQLite types its values, not its columns: a column's declared type is only a hint. So the map below says what a column
-is *expected* to hold, and every value is checked against it on the way out (``sqlite_values``).
+is *expected* to hold, and every value is checked against it on the way out (``values``).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Any
 
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
-from weir.sources.sqlite_catalog import quote
-from weir.sources.sqlite_values import stored_forms
+from weir.sources.sqlite.catalog import quote
+from weir.sources.sqlite.values import stored_forms
 
 MOST_BOUND = 30_000  # SQLite binds at most 32,766 values by default; beyond, keys go into a temporary table
 _Key = tuple[Any, ...]

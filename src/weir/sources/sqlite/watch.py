@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
 from weir.sources.source import Description, Finding, LoadAgain, SchemaChanged, SourceError
-from weir.sources.sqlite_capture import INSTALL, active, intact, obstacle
-from weir.sources.sqlite_catalog import TableShape, mapped_type, read_shape, table_names
+from weir.sources.sqlite.capture import INSTALL, active, intact, obstacle
+from weir.sources.sqlite.catalog import TableShape, mapped_type, read_shape, table_names
 
 LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
 

@@ -3,7 +3,7 @@
 | name | holds |
 |---|---|
 | ``weir_log`` | every captured row image, +1 for a new one and -1 for an old one, values as they are stored |
-| ``weir_clock`` | one row: the number of the last change; tells transactions apart (see ``sqlite_wal``) |
+| ``weir_clock`` | one row: the number of the last change; tells transactions apart (see ``wal``) |
 | ``weir_capture`` | which tables are captured, with which columns, since which change |
 | ``weir_meta`` | the log's own name, and how far it has been trimmed |
 | ``weir_replaced`` | rows that an INSERT or UPDATE might replace, only for the time of that statement |
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from os import PathLike
 
 from weir.sources.source import SourceError
-from weir.sources.sqlite_catalog import TableShape, quote, read_shape
-from weir.sources.sqlite_connection import connect, told
-from weir.sources.sqlite_wal import MAGIC
+from weir.sources.sqlite.catalog import TableShape, quote, read_shape
+from weir.sources.sqlite.connection import connect, told
+from weir.sources.sqlite.wal import MAGIC
 
 INSTALL = "run `weir capture install` for this source"
 MARKER, BEGINNING = 0, -1  # in place of a capture's number: names a global transaction; a capture begins here
@@ -73,21 +73,21 @@ def install(path: str | PathLike[str], tables: Sequence[str]) -> list[str]:
 
     Returns the tables that were new or renewed; may be repeated.
     """
-    with _writing(path) as database:
+    with _writing(path, mode="WAL") as database:
         for statement in _TABLES:
             database.execute(statement)
         return [table for table in tables if _capture(database, table)]
 
 
 @contextmanager
-def _writing(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """One transaction that writes, in WAL mode, or nothing at all."""
+def _writing(path: str | PathLike[str], mode: str = "") -> Iterator[sqlite3.Connection]:
+    """One transaction that writes, or nothing at all; the file is put into the journal mode first, if one is given."""
     database = connect(path)
     try:
         with told(path):
-            (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise SourceError(f"the SQLite database {path} stays in journal mode '{mode}': WAL mode is needed")
+            now = database.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0] if mode else ""
+            if now.upper() != mode:
+                raise SourceError(f"the SQLite database {path} stays in journal mode '{now}': {mode} mode is needed")
             database.execute("BEGIN IMMEDIATE")
             yield database
             database.execute("COMMIT")
@@ -238,8 +238,11 @@ class _Triggers:
         update = self._log_replaced(f"AND ({changed})") if changed else ""
         yield self._trigger("update", "AFTER UPDATE", update + self._log("OLD", -1) + self._log("NEW", 1))
         if changed:
+            # SQLite computes generated columns of NEW, before an update, from those columns only that the trigger uses.
+            everything = f"  SELECT {self._columns('NEW.')};\n"
+            noted = everything + self._note(self._other_than_old())
             yield self._trigger("before_insert", "BEFORE INSERT", self._note(""))
-            yield self._trigger("before_update", "BEFORE UPDATE", self._note(self._other_than_old()), f"WHEN {changed}")
+            yield self._trigger("before_update", "BEFORE UPDATE", noted, f"WHEN {changed}")
 
     def _trigger(self, event: str, when: str, body: str, condition: str = "") -> str:
         name = quote(f"weir_capture_{event}_{self.shape.name}")

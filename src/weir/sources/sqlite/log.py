@@ -6,6 +6,7 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -14,8 +15,8 @@ from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.sources.arrow import arrow_schema
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SourceError, Transaction
-from weir.sources.sqlite_capture import MARKER, Capture
-from weir.sources.sqlite_rows import Rows, columns, fetch
+from weir.sources.sqlite.capture import MARKER, Capture
+from weir.sources.sqlite.rows import Rows, columns, fetch
 
 _RANGE = "FROM weir_log WHERE seq > ? AND seq <= ?"
 
@@ -47,7 +48,7 @@ class Log:
 
     def _images(self, relation: Relation, schema: Schema) -> Iterator[Rows]:
         """Row images of one table, as (weight, number of the end, values ...), capture by capture."""
-        for capture in self._occurring(relation.table):
+        for capture in (one for one in self._occurring if one.table == relation.table):
             missing = [name for name in schema.names if name not in capture.columns]
             if missing:
                 raise LoadAgain(f"table {relation}: the log does not hold column '{missing[0]}'; load its views again")
@@ -56,10 +57,11 @@ class Log:
             rows = fetch(self.database, statement, (self.after, self.ends[-1], capture.identifier))
             yield [(row[1], self._end_of(row[0]), *row[2:]) for row in rows]
 
-    def _occurring(self, table: str) -> Iterator[Capture]:
+    @cached_property
+    def _occurring(self) -> list[Capture]:
+        """The captures that logged something; more than one of a table when its triggers were renewed meanwhile."""
         rows = self.database.execute(f"SELECT DISTINCT capture {_RANGE}", (self.after, self.ends[-1]))
-        known = (self.captures[number] for (number,) in sorted(rows.fetchall()) if number > 0)
-        return (capture for capture in known if capture.table == table)
+        return [self.captures[number] for (number,) in sorted(rows.fetchall()) if number > 0]
 
     def _end_of(self, number: int) -> int:
         end = bisect_left(self.ends, number)

@@ -39,7 +39,7 @@ class Place:
 def boundaries(database: str, page: int, after: int, upto: int, start: Place | None) -> tuple[list[int], Place | None]:
     """Clock values at the commits in (after, upto], and where to search next; just [upto] when the log cannot tell."""
     try:
-        with open(f"{database}-wal", "rb", buffering=0) as log:
+        with open(f"{os.path.realpath(database)}-wal", "rb", buffering=0) as log:
             return _search(log.fileno(), page, after, upto, start)
     except OSError:
         return [upto], None

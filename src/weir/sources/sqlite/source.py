@@ -5,7 +5,7 @@ what it delivers and what it answers belong together. SQLite has one writer at a
 order, and the position is the last number seen, with the log's own name and a random number given to that change, so
 that another history of the file is recognised.
 
-Transactions are told apart by the write-ahead log (``sqlite_wal``). For that the last visit's read transaction stays
+Transactions are told apart by the write-ahead log (``wal``). For that the last visit's read transaction stays
 open until the next visit has been read: while it is open SQLite keeps the frames that were written since. After a
 restart the frames may be gone; then the changes of the time away come as one transaction. See
 ``docs/decisions/0010-sqlite-transactions.md``.
@@ -38,14 +38,14 @@ from weir.sources.source import (
     Transaction,
     Visit,
 )
-from weir.sources.sqlite_capture import INSTALL, Capture, active, captures
-from weir.sources.sqlite_catalog import quote, read_shape
-from weir.sources.sqlite_connection import BUSY_SECONDS, connect, explained
-from weir.sources.sqlite_log import Log
-from weir.sources.sqlite_lookup import bound_keys, question, rows_for, served_by_index
-from weir.sources.sqlite_rows import as_table, fetch
-from weir.sources.sqlite_wal import Place, boundaries
-from weir.sources.sqlite_watch import LOAD_AGAIN, check_unchanged, describe, watched_schema
+from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
+from weir.sources.sqlite.catalog import quote, read_shape
+from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
+from weir.sources.sqlite.log import Log
+from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
+from weir.sources.sqlite.rows import as_table, fetch
+from weir.sources.sqlite.wal import Place, boundaries
+from weir.sources.sqlite.watch import LOAD_AGAIN, check_unchanged, describe, watched_schema
 
 LOCK_SECONDS = 0.2  # our own writes give way to the application's
 LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that SQLite can begin it anew

@@ -12,7 +12,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema
 from weir.sources.source import SourceError
-from weir.sources.sqlite_values import Misfit, to_arrow
+from weir.sources.sqlite.values import Misfit, to_arrow
 
 Rows = list[tuple[Any, ...]]
 
