@@ -1,8 +1,9 @@
 """A private PostgreSQL server: own data folder and port on 127.0.0.1, started and stopped by pid.
 
-For tests, ``weir stress`` and the demo; never for data that matters. PostgreSQL refuses to run as root, so under root it runs as
-the account ``postgres`` (or ``nobody``), which then owns the folder. Files are not synced to disk: the server survives ``kill -9``
-(the operating system keeps what was written), not a power cut, and nobody needs a throwaway server to survive that.
+For tests, ``weir stress`` and the demo; never for data that matters. PostgreSQL refuses to run as root, so under root
+it runs as the account ``postgres`` (or ``nobody``), which then owns the folder. Files are not synced to disk: the
+server survives ``kill -9`` (the operating system keeps what was written), not a power cut, and nobody needs a throwaway
+server to survive that.
 """
 
 from __future__ import annotations
@@ -120,14 +121,14 @@ class PostgresServer:
     # -- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the server on its port and waits until it answers. After a ``kill`` its orphans must end first: retried."""
+        """Starts the server on its port and waits until it answers; after a ``kill`` its orphans must end first."""
         deadline = time.monotonic() + START_SECONDS
         while True:
             self._launch()
             if self._answers(deadline):
                 return
             if time.monotonic() > deadline:
-                raise ServerError(f"the private PostgreSQL server does not start; its log ends:\n{self.log_text()[-2000:]}")
+                raise ServerError(f"the private PostgreSQL server does not start; its log:\n{self.log_text()[-2000:]}")
             time.sleep(0.1)
 
     def stop(self) -> None:
@@ -176,7 +177,7 @@ class PostgresServer:
         secret.chmod(0o600)
         self._give_away(secret)
         command = [
-            self._binaries / "initdb", "--no-sync", "--no-instructions", f"--pgdata={self.data}", f"--username={ADMIN}",
+            str(self._binaries / "initdb"), "--no-sync", "--no-instructions", f"--pgdata={self.data}", f"--username={ADMIN}",
             f"--pwfile={secret}", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, **self._identity())
@@ -227,7 +228,7 @@ def _unprivileged_account() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise ServerError("PostgreSQL refuses to run as root, and there is no account 'postgres' or 'nobody' to run it under")
+    raise ServerError("PostgreSQL refuses to run as root, and there is no account 'postgres' or 'nobody' to use")
 
 
 def _free_port() -> int:
