@@ -61,6 +61,8 @@ class Replay:
         for number, transaction in enumerate(visit.transactions):
             deltas = by_number.get(number, {})
             name = f"transaction {transaction.identifier}"
+            for relation in (r for r, numbers in visit.truncations.items() if number in numbers):
+                self.tables[relation].clear()
             for relation, delta in deltas.items():
                 failures += [f"{name}: {problem}" for problem in self._follow(relation, delta)]
             if self.ledger is not None:

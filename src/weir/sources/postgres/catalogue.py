@@ -120,7 +120,7 @@ def read_tables(connection: Connection, schema: str, mark: str, oids: Sequence[i
     which = "n.nspname = %s" if oids is None else "n.nspname = %s AND c.oid = ANY(%s::int8[]::oid[])"
     values: tuple[Any, ...] = (schema,) if oids is None else (schema, list(oids))
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_TABLES.format(mark=mark, which=which), values).fetchall()
+        rows = cursor.execute(_TABLES.format(mark=mark.replace("%", "%%"), which=which), values).fetchall()
     by_table: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_table.setdefault(row["oid"], []).append(row)

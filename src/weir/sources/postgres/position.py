@@ -25,8 +25,8 @@ class PostgresPosition:
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
-        parts = {"snapshot": str(self.snapshot), "log": lsn_text(self.bound), "server": self.server}
-        parts = {**parts, "tables": self.tables}
+        snapshot, log = str(self.snapshot), lsn_text(self.bound)
+        parts = {"snapshot": snapshot, "log": log, "server": self.server, "tables": self.tables}
         return json.dumps(parts, separators=(",", ":"), sort_keys=True)
 
     @classmethod
