@@ -1,7 +1,8 @@
 """The exactness stress on PostgreSQL: a private server, an unprivileged role for Weir, and naive ways planted to fail.
 
-Beside what every kind's writers do, these truncate, prepare their commits (two-phase), use REPEATABLE READ now and then,
-and some of them commit asynchronously. Large values are stored out of line, so that updates leave them out of the log.
+Beside what every kind's writers do, these truncate, prepare their commits (two-phase), use REPEATABLE READ now and
+then, and some of them commit asynchronously. Large values are stored out of line, so that updates leave them out of
+the log.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import Any, ClassVar
 import psycopg
 from psycopg import sql
 
+from weir.sources.postgres.base import PostgresBase
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
+from weir.sources.postgres.trigger_log import install_triggers
+from weir.sources.postgres.triggers import PostgresTriggersSource
 from weir.sources.servers.postgres import PostgresServer
 from weir.sources.source import Source
 from weir.sources.stress import Workload
-from weir.sources.workloads.postgres_naive import CutAtLogPosition, DeliverUpToFence, WithoutLock
+from weir.sources.workloads.postgres_naive import CutAtLogPosition, DeliverUpToFence, NumberedLog, WithoutLock
 from weir.sources.writers import Operation, Unknown, Writer
 
 PASSWORD = "WEIR_STRESS_POSTGRES_PASSWORD"
@@ -49,7 +53,7 @@ class PostgresWriter(Writer):
     def connect(self) -> Any:
         """In autocommit mode: BEGIN and COMMIT are sent as they are, as two-phase commit needs."""
         connection = psycopg.connect(**self.address, autocommit=True)
-        connection.execute("SET lock_timeout = '2s'")
+        connection.execute("SET lock_timeout = '500ms'")
         if self.number % 3 == 0:
             connection.execute("SET synchronous_commit = off")
         return connection
@@ -89,7 +93,7 @@ class PostgresWorkload(Workload):
     kind = "postgres"
     mutations = ("log-position", "fence", "no-lock")
     disturb_every = 12.0
-    _sources: ClassVar[dict[str | None, type[PostgresSource]]] = {
+    _sources: ClassVar[dict[str | None, type[PostgresBase]]] = {
         None: PostgresSource,
         "log-position": CutAtLogPosition,
         "fence": DeliverUpToFence,
@@ -104,14 +108,18 @@ class PostgresWorkload(Workload):
         return self._server
 
     def start(self) -> None:
-        self._server = PostgresServer()
+        # Writers deadlock now and then, on purpose: settled fast, so that they write rather than wait.
+        self._server = PostgresServer({"deadlock_timeout": "20ms"})
         os.environ[PASSWORD] = self.server.password
         with self.server.connect() as admin:
             admin.execute(_SCHEMA)
-            for table in TABLES:
-                admin.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(sql.Identifier(table)))
-            admin.execute("CREATE PUBLICATION weir FOR TABLE ledger, item, part, loose")
-            self._make_role(admin, "REPLICATION")
+            self._prepare(admin)
+
+    def _prepare(self, admin: psycopg.Connection[Any]) -> None:
+        for table in TABLES:
+            admin.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(sql.Identifier(table)))
+        admin.execute("CREATE PUBLICATION weir FOR TABLE ledger, item, part, loose")
+        self._make_role(admin, "REPLICATION")
 
     def _make_role(self, admin: psycopg.Connection[Any], rights: str) -> None:
         secret = sql.Literal(self.server.password)
@@ -156,3 +164,18 @@ class PostgresWorkload(Workload):
                 admin.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'weir'"
                 )
+
+
+class PostgresTriggersWorkload(PostgresWorkload):
+    """Kind ``postgres-triggers``: a trigger log, read by a role that may do nothing but read."""
+
+    kind = "postgres-triggers"
+    mutations = ("sequence",)
+    _sources: ClassVar[dict[str | None, type[PostgresBase]]] = {None: PostgresTriggersSource, "sequence": NumberedLog}
+
+    def _prepare(self, admin: psycopg.Connection[Any]) -> None:
+        self._make_role(admin, "")
+        install_triggers(admin, self.options, TABLES, ROLE)
+
+    def forget(self) -> None:
+        """A load needs nothing new: the log goes on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg import sql
 
 from weir.sources.postgres.connection import Connection
@@ -9,6 +11,7 @@ from weir.sources.postgres.pgoutput import Begin
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.replication import PostgresSource
 from weir.sources.postgres.transactions import Assembler, Decoded
+from weir.sources.postgres.triggers import PostgresTriggersSource
 from weir.sources.postgres.visibility import Snapshot
 
 
@@ -67,3 +70,30 @@ class WithoutLock(PostgresSource):
 
     def _lock(self, statement: sql.Composable) -> sql.Composable:
         return sql.SQL("")
+
+
+class NumberedLog(PostgresTriggersSource):
+    """Reads the trigger log by ``seq > last``: loses what got a smaller number and became visible later."""
+
+    _last = 0
+
+    def _news(self) -> sql.Composable:
+        return sql.SQL(" WHERE seq > {}").format(self._last)
+
+    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+        super()._log_open(connection, position)
+        self._last = 0
+        found = {relation: self._read_log(connection, w.facts, w.columns, relation) for relation, w in self._watched.items()}
+        shown = [
+            seq
+            for table in found.values()
+            for seq, xid in zip(table["__seq"].to_pylist(), table["__xid"].to_pylist(), strict=True)
+            if position.snapshot.shows(xid)
+        ]
+        self._last = max(shown, default=0)
+
+    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> Any:
+        found = super()._log_within(connection, snapshot, quiet)
+        tables = found[1].values() if found is not None else ()
+        self._last = max([self._last, *(seq for table in tables for seq in table["__seq"].to_pylist())])
+        return found
