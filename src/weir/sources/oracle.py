@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.types import NAN
 from weir.sources.source import TRANSACTION, WEIGHT, LookupAnswer, Source, Visit
@@ -128,6 +129,31 @@ class Replay:
 
     def rows(self, relation: Relation) -> list[Row]:
         return list(self.tables[relation])
+
+
+class Inexact(WeirError):
+    """A source delivered or answered something wrong."""
+
+
+class Follower:
+    """A source and its replay, compared at every step. Begins with a first load unless told from which replay to go on."""
+
+    def __init__(self, source: Source, columns: Mapping[Relation, Sequence[str]], replay: Replay | None = None) -> None:
+        self.source = source
+        source.watch(columns)
+        self.replay = replay or Replay(columns)
+        self.position = self.replay.load(source) if replay is None else ""
+
+    def check(self, lookups: Sequence[Lookup] = ()) -> Visit:
+        """Visits with these lookups and one for every whole table; raises Inexact unless all is as replayed."""
+        whole = [Lookup(relation, columns) for relation, columns in self.replay.columns.items()]
+        questions = [*lookups, *whole]
+        visit = self.source.visit(questions)
+        problems = self.replay.apply(visit) + self.replay.compare(visit, questions)
+        if problems:
+            raise Inexact("; ".join(problems[:5]))
+        self.position = visit.position
+        return visit
 
 
 class Ledger:
