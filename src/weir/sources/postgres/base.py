@@ -43,6 +43,8 @@ from weir.sources.source import (
     Visit,
 )
 
+LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
+
 # One round trip opens the snapshot and tells the watched columns' shape in it.
 _MOMENT = """
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = {timeout}; {lock}
@@ -54,7 +56,8 @@ SELECT pg_current_snapshot()::text,
     {export}
 """
 _IDENTITY = """
-SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+SELECT (SELECT system_identifier FROM pg_control_system())::text || '/'
+       || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
        pg_current_wal_insert_lsn() - '0/0', current_setting('server_encoding')
 """
 
@@ -97,6 +100,7 @@ class PostgresBase(Source):
         self._keys: dict[str, Keys] = {}
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
+        self._ready = False  # whether the log is open behind the position
         self._utf8 = True
         self._server = ""
 
@@ -108,7 +112,7 @@ class PostgresBase(Source):
 
     @abstractmethod
     def _log_prepare(self, connection: Connection) -> int:
-        """Before a first load: makes sure that the log runs. A snapshot whose xmin is above the result misses nothing."""
+        """Before a first load: makes sure that the log runs. A snapshot with xmin above the result misses nothing."""
 
     @abstractmethod
     def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
@@ -179,7 +183,8 @@ class PostgresBase(Source):
         try:
             ((snapshot, shape, name),) = run(connection, self._moment_texts[export])
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as problem:
-            raise SchemaChanged(f"{self.name}: {str(problem).strip()}; a watched table was dropped or renamed") from problem
+            text = f"{self.name}: a watched table was dropped or renamed ({str(problem).strip()}); {LOAD_AGAIN}"
+            raise SchemaChanged(text) from problem
         return Moment(Snapshot.parse(snapshot), shape or "", name)
 
     def _check_shape(self, connection: Connection, moment: Moment) -> None:
@@ -194,7 +199,7 @@ class PostgresBase(Source):
     def _refuse_differences(self, before: Mapping[str, Any], found: Mapping[Relation, TableFacts]) -> None:
         problems = [p for r in self._watched for p in differences(str(r), before[r.table], found.get(r))]
         if problems:
-            raise SchemaChanged(f"{self.name}: {'; '.join(problems)}; {load_command(self.name)}")
+            raise SchemaChanged(f"{self.name}: {'; '.join(problems)}; {LOAD_AGAIN}")
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
@@ -204,19 +209,30 @@ class PostgresBase(Source):
         if hold and self._holder is not None:
             raise SourceError(f"{self.name}: a snapshot is already held; release it first")
         try:
-            return self._visit(lookups, hold)
-        except (StreamLost, psycopg.Error) as problem:
-            if not self._is_lost(problem):
-                self._roll_back()
+            return self._try_visit(lookups, hold)
+        except (StreamLost, psycopg.OperationalError) as problem:
+            if not _is_lost(problem):
                 with named_errors(self.options, "visiting"):
                     raise
-        except BaseException:
-            self._roll_back()
-            raise
+        except psycopg.Error:
+            with named_errors(self.options, "visiting"):
+                raise
         # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
-        self.resume(str(self._position))
-        with named_errors(self.options, "visiting"), self._lost_streams():
+        with self._lost_streams(), named_errors(self.options, "visiting"):
+            return self._try_visit(lookups, hold)
+
+    def _try_visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+        """A visit that fails leaves nothing half-taken: the next one starts from the last one's position."""
+        assert self._position is not None
+        try:
+            if not self._ready:
+                self.resume(str(self._position))
             return self._visit(lookups, hold)
+        except BaseException:
+            if hold:
+                self.release()
+            self._drop()
+            raise
 
     def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
         assert self._position is not None
@@ -267,6 +283,7 @@ class PostgresBase(Source):
             self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
             self._shape = ""
             self._log_open(self._connected(), self._position)
+            self._ready = True
         parts = partitions(self._tables.values(), self._columns, facts, moment.exported, self.options)
         return Load(str(self._position), tuple(parts))
 
@@ -303,7 +320,7 @@ class PostgresBase(Source):
     # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
 
     def resume(self, position: str) -> None:
-        self._disconnect()
+        self._drop()
         parsed = PostgresPosition.parse(position, self.name)
         with named_errors(self.options, "resuming"), self._lost_streams():
             connection = self._connected()
@@ -311,6 +328,7 @@ class PostgresBase(Source):
             self._log_open(connection, parsed)
         self._position = parsed
         self._shape = ""
+        self._ready = True
 
     def _check_server(self, connection: Connection, position: PostgresPosition) -> None:
         """The same cluster, on the same timeline, not set back to an earlier state."""
@@ -318,17 +336,17 @@ class PostgresBase(Source):
         if server != position.server:
             raise LoadAgain(
                 f"{self.name}: the position was made on server {position.server} (cluster/timeline), this is {server}: "
-                f"restored from a backup, or another server has taken over; {load_command(self.name)}"
+                f"restored from a backup, or another server has taken over; {LOAD_AGAIN}"
             )
         if int(reached) < position.bound:
             raise LoadAgain(
                 f"{self.name}: the server's log ends before the position: it was set back to an earlier state; "
-                f"{load_command(self.name)}"
+                f"{LOAD_AGAIN}"
             )
         if unknown := [str(relation) for relation in self._watched if relation.table not in position.tables]:
             raise LoadAgain(
                 f"{self.name}: the position does not cover {', '.join(unknown)}: not watched then; "
-                f"{load_command(self.name)}"
+                f"{LOAD_AGAIN}"
             )
 
     def reader(self, snapshot: Any) -> PostgresReader:
@@ -358,16 +376,14 @@ class PostgresBase(Source):
         return self._connection
 
     def _disconnect(self) -> None:
-        self._log_close()
-        _close_quietly(self._connection)
+        self._drop()
         _close_quietly(self._holder)
-        self._connection = self._holder = None
+        self._holder = None
 
-    def _is_lost(self, problem: Exception) -> bool:
-        return isinstance(problem, StreamLost) or (self._connection is not None and self._connection.broken)
-
-    def _roll_back(self) -> None:
-        """After a failed visit the next one starts afresh, whatever state this one left."""
+    def _drop(self) -> None:
+        """Closes the log and the working connection; held snapshots stay."""
+        self._ready = False
+        self._log_close()
         _close_quietly(self._connection)
         self._connection = None
 
@@ -379,8 +395,10 @@ class PostgresBase(Source):
             raise SourceError(f"{self.name}: the change stream broke: {problem}; try again") from problem
 
 
-def load_command(source: str) -> str:
-    return f"load the views that use {source} again: weir load --source {source}"
+def _is_lost(problem: Exception) -> bool:
+    """Whether the connection broke, rather than one statement failed. The server's own goodbyes are of class 57P."""
+    state = getattr(problem, "sqlstate", None)
+    return isinstance(problem, StreamLost) or state is None or state.startswith(("57P", "08"))
 
 
 def _close_quietly(connection: Connection | None) -> None:

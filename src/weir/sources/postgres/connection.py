@@ -16,7 +16,7 @@ from psycopg import pq, sql
 from psycopg.errors import error_from_result
 
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.secrets import resolve
+from weir.sources.secrets import mask, read_secret
 from weir.sources.source import SourceError
 
 Connection = psycopg.Connection[Any]
@@ -39,10 +39,11 @@ SNAPSHOT_GONE = ("22023", "42704")  # SET TRANSACTION SNAPSHOT of a snapshot tha
 
 def connect(options: PostgresOptions, replication: bool = False) -> Connection:
     """A connection in autocommit mode; with ``replication`` one that can stream the slot."""
+    secret = read_secret(options.password, f"source {options.name}: password") if options.password else None
     settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     parameters: dict[str, Any] = {
         "host": options.host, "port": options.port, "dbname": options.database, "user": options.user or None,
-        "password": resolve(options.password) or None if options.password else None,
+        "password": secret.reveal() if secret is not None else None,
         "sslmode": options.mode, "sslrootcert": options.sslrootcert or None, "sslcert": options.sslcert or None,
         "sslkey": options.sslkey or None, "connect_timeout": options.connect_timeout, "client_encoding": "UTF8",
         "application_name": "weir", "options": settings, "gssencmode": "disable",
@@ -54,9 +55,10 @@ def connect(options: PostgresOptions, replication: bool = False) -> Connection:
         return psycopg.connect(**parameters, autocommit=True)
     except psycopg.OperationalError as problem:
         who = options.user or "the operating system's user"
+        reason = mask(_first_line(problem), [secret] if secret is not None else [])
         raise SourceError(
-            f"{options.name}: cannot connect to PostgreSQL at {options.place} as {who}: {_first_line(problem)}"
-        ) from problem
+            f"{options.name}: cannot connect to PostgreSQL at {options.place} as {who}: {reason}"
+        ) from None  # the driver's own error may hold the whole connection string
 
 
 @contextmanager

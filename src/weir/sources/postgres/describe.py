@@ -12,6 +12,7 @@ from weir.algebra.types import Column, Schema
 from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts, read_keys, read_tables
 from weir.sources.postgres.connection import Connection
 from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.trigger_log import INSTALL
 from weir.sources.source import Description, Finding, SourceError
 
 _SETTINGS = (
@@ -29,7 +30,10 @@ def describe(connection: Connection, options: PostgresOptions, kind: str, mark: 
     facts = read_tables(connection, options.schema, mark)
     keys = read_keys(connection, options.schema)
     settings = _settings(connection)
-    log = _replication(connection, options, settings, facts) if kind == "postgres" else _trigger_log(connection, options)
+    if kind == "postgres":
+        log = _replication(connection, options, settings, facts)
+    else:
+        log = _trigger_log(connection, options)
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
     tables = tuple(_table(options.name, table, keys.get(table.name, Keys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
@@ -62,8 +66,8 @@ def _unmapped(facts: TableFacts, kind: str) -> dict[str, str]:
 
 
 def _settings(connection: Connection) -> dict[str, str]:
-    rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", (list(_SETTINGS),)).fetchall()
-    return dict(rows)
+    query = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
+    return dict(connection.execute(query, (list(_SETTINGS),)).fetchall())
 
 
 def _general(connection: Connection, options: PostgresOptions, settings: dict[str, str]) -> Iterator[Finding]:
@@ -102,7 +106,8 @@ def _replication(
     connection: Connection, options: PostgresOptions, settings: dict[str, str], facts: Sequence[TableFacts]
 ) -> Iterator[Finding]:
     if settings["wal_level"] != "logical":
-        yield Finding("error", f"wal_level is '{settings['wal_level']}'", "ALTER SYSTEM SET wal_level = 'logical';  -- restart")
+        remedy = "ALTER SYSTEM SET wal_level = 'logical';  -- then restart the server"
+        yield Finding("error", f"wal_level is '{settings['wal_level']}'", remedy)
     if settings["max_slot_wal_keep_size"] == _UNLIMITED:
         yield Finding(
             "warning",
@@ -123,11 +128,13 @@ def _slot_findings(connection: Connection, options: PostgresOptions) -> Iterator
     if slot is not None and slot[0] == "lost":
         yield Finding("error", f"the slot '{options.slot}' is lost", "load the views of this source again")
     if slot is not None and slot[0] == "unreserved":
-        yield Finding("warning", f"the slot '{options.slot}' is about to be lost", "run Weir, or raise max_slot_wal_keep_size")
+        remedy = "run Weir, or raise max_slot_wal_keep_size"
+        yield Finding("warning", f"the slot '{options.slot}' is about to be lost", remedy)
     taken = connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone()
     limit = connection.execute("SELECT current_setting('max_replication_slots')::int8").fetchone()
     if slot is None and taken and limit and taken[0] >= limit[0]:
-        yield Finding("error", "all replication slots are taken", "ALTER SYSTEM SET max_replication_slots = 20;  -- restart")
+        remedy = "ALTER SYSTEM SET max_replication_slots = 20;  -- then restart the server"
+        yield Finding("error", "all replication slots are taken", remedy)
 
 
 def published_tables(connection: Connection, options: PostgresOptions) -> set[str] | None:
@@ -143,8 +150,8 @@ def published_tables(connection: Connection, options: PostgresOptions) -> set[st
 
 _OPERATIONS = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
 _FILTERS = """
-SELECT c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid
-WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
+SELECT c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+JOIN pg_class c ON c.oid = r.prrelid WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
 """
 FILTERS_SINCE = 150_000
 
@@ -194,7 +201,7 @@ def _trigger_log(connection: Connection, options: PostgresOptions) -> Iterator[F
         yield Finding(
             "error",
             f"there is no trigger log in schema '{options.log_schema}'",
-            f"weir triggers install --source {options.name}   (as an administrator of the database)",
+            INSTALL,
         )
 
 
@@ -211,7 +218,7 @@ def refuse_unusable(
 ) -> None:
     """Raises when a view cannot use these columns of this table: names what is in the way, and the way out."""
     if facts is None:
-        raise SourceError(f"{relation} does not exist (schema '{options.schema}' of {options.place}), or is not a table")
+        raise SourceError(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
     for name in names:
         column = facts.column(name)
         if column is None:
@@ -231,7 +238,8 @@ def _refuse_unpublished(
     name, publication = _quoted(facts.schema, facts.name), _quoted(options.publication)
     published = published_tables(connection, options)
     if published is None:
-        raise SourceError(f"{options.name}: there is no publication {publication}; run: CREATE PUBLICATION {publication} FOR TABLE {name};")
+        create = f"CREATE PUBLICATION {publication} FOR TABLE {name};"
+        raise SourceError(f"{options.name}: there is no publication {publication}; run: {create}")
     if facts.name not in published:
         raise SourceError(f"{relation} is not published; run: ALTER PUBLICATION {publication} ADD TABLE {name};")
     if facts.identity != "f":

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from weir.sources.postgres.base import Delivery, PostgresBase, load_command
+from weir.sources.postgres.base import LOAD_AGAIN, Delivery, PostgresBase
 from weir.sources.postgres.connection import Connection, connect
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.stream import ReplicationStream, StreamLost
@@ -26,15 +26,21 @@ from weir.sources.postgres.visibility import Snapshot
 from weir.sources.source import LoadAgain, SourceError
 
 FENCE_SECONDS = 120.0  # silence of the stream, not the time it takes to read it
+SCHEMAS_SINCE = 150_000  # publications of whole schemas
 FENCE_PREFIX = "weir.fence"
 _FENCE = "SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, %s, '')"
 _SLOT = """
-SELECT plugin, database, wal_status, confirmed_flush_lsn - '0/0' AS flushed FROM pg_replication_slots WHERE slot_name = %s
+SELECT plugin, database, wal_status, confirmed_flush_lsn - '0/0' AS flushed FROM pg_replication_slots
+WHERE slot_name = %s
 """
 _MARK = """
 c.relreplident::text || coalesce((SELECT string_agg(concat_ws('.', p.oid, p.xmin, r.oid, r.xmin), ',')
   FROM pg_publication p LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
   WHERE p.pubname = {publication}), '-')
+"""
+_SCHEMA_MARK = """
+|| coalesce((SELECT string_agg(concat_ws('.', s.oid, s.xmin), ',') FROM pg_publication_namespace s
+  JOIN pg_publication p ON p.oid = s.pnpubid WHERE p.pubname = {publication} AND s.pnnspid = c.relnamespace), '-')
 """
 
 
@@ -48,7 +54,8 @@ class PostgresSource(PostgresBase):
     _fence = 0
 
     def _mark(self) -> sql.Composable:
-        return sql.SQL(_MARK).format(publication=self.options.publication)
+        whole_schemas = self._connected().info.server_version >= SCHEMAS_SINCE
+        return sql.SQL(_MARK + (_SCHEMA_MARK if whole_schemas else "")).format(publication=self.options.publication)
 
     # -- the slot ---------------------------------------------------------------------------------------------------
 
@@ -66,12 +73,25 @@ class PostgresSource(PostgresBase):
             connection.execute("SELECT pg_drop_replication_slot(%s)", (self.options.slot,))
             slot = None
         if slot is None:
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.options.slot,))
+            self._create_slot(connection)
         else:
             self._refuse_foreign(slot)
         row = connection.execute(_FENCE, (FENCE_PREFIX,)).fetchone()
         assert row is not None
         return int(row[0])
+
+    def _create_slot(self, connection: Connection) -> None:
+        """The server waits for every transaction that is open now; not for ever."""
+        timeout = int(self.options.load_timeout * 1000)
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(timeout),))
+        try:
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.options.slot,))
+        except psycopg.errors.QueryCanceled as problem:
+            raise SourceError(
+                f"{self.name}: a transaction has been open for more than {self.options.load_timeout:g} s, and a new "
+                "slot must wait for it; end it (see pg_stat_activity.backend_xid and pg_prepared_xacts) and load again"
+            ) from problem
+        connection.execute("SET statement_timeout = 0")
 
     def _refuse_foreign(self, slot: Any) -> None:
         if slot[0] != "pgoutput" or slot[1] != self.options.database:
@@ -107,7 +127,7 @@ class PostgresSource(PostgresBase):
         self._assembler = Assembler(self.name, self._watched.values(), position.snapshot)
 
     def _load_again(self, why: str) -> LoadAgain:
-        return LoadAgain(f"{self.name}: {why}; {load_command(self.name)}")
+        return LoadAgain(f"{self.name}: {why}; {LOAD_AGAIN}")
 
     def _log_close(self) -> None:
         if self._stream is not None:
@@ -168,4 +188,4 @@ class PostgresSource(PostgresBase):
             try:
                 self._stream.confirm(bound)
             except StreamLost:
-                self._log_close()  # the next visit opens a new one; the confirmation may wait for the next position
+                self._drop()  # the next visit opens a new one; the confirmation may wait for the next position

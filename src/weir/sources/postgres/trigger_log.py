@@ -22,6 +22,7 @@ from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
 from weir.sources.source import SourceError
 
 ROW_TRIGGER, TRUNCATE_TRIGGER = "weir_log", "weir_log_truncate"
+INSTALL = "an administrator of the database must run `weir capture install` for this source"
 NOTHING = "1:1:"  # a snapshot that shows no transaction
 
 
@@ -35,7 +36,7 @@ def logged(column: ColumnFacts) -> sql.Identifier:
 
 
 def install_triggers(admin: Connection, options: PostgresOptions, tables: Iterable[str], role: str) -> None:
-    """Makes the log for these tables and lets ``role`` read it, in one transaction. Repeating it adds what is missing."""
+    """Makes the log for these tables and lets ``role`` read it, in one transaction. Again: adds what is missing."""
     names = list(tables)
     with admin.transaction():
         facts = {table.name: table for table in read_tables(admin, options.schema, "''")}
@@ -167,7 +168,7 @@ _TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = %s::int8::oid AND t
 
 def refuse_unlogged(connection: Connection, options: PostgresOptions, table: TableFacts, names: Sequence[str]) -> None:
     """Raises unless the log has these columns, with the same types, and its triggers are on."""
-    remedy = f"an administrator must run: weir triggers install --source {options.name}"
+    remedy = INSTALL
     try:
         rows = connection.execute(_LOGGED, (log_name(options, table.oid).as_string(connection),)).fetchall()
     except psycopg.errors.InsufficientPrivilege as problem:

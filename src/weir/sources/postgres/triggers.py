@@ -22,7 +22,7 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.types import BIGINT
 from weir.messages import GlobalTransaction
-from weir.sources.postgres.base import Delivery, PostgresBase, load_command
+from weir.sources.postgres.base import LOAD_AGAIN, Delivery, PostgresBase
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
 from weir.sources.postgres.connection import Connection, named_errors
 from weir.sources.postgres.lookup import fetch
@@ -81,7 +81,7 @@ class PostgresTriggersSource(PostgresBase):
         if row is None or not position.snapshot.shows_all_of(Snapshot.parse(row[0])):
             raise LoadAgain(
                 f"{self.name}: the trigger log in schema '{self.options.log_schema}' was trimmed beyond the position "
-                f"(another project reads it too, or the warehouse was set back); {load_command(self.name)}"
+                f"(another project reads it too, or the warehouse was set back); {LOAD_AGAIN}"
             )
 
     def _log_close(self) -> None:
@@ -147,7 +147,7 @@ class PostgresTriggersSource(PostgresBase):
             self._own_transaction(connection, _FLUSH)
 
     def _own_transaction(self, connection: Connection, statement: str) -> None:
-        row = connection.execute(statement).fetchone()  # type: ignore[call-overload]
+        row = connection.execute(statement).fetchone()
         assert row is not None
         self._own.add(int(row[0]))
 
@@ -168,11 +168,11 @@ class PostgresTriggersSource(PostgresBase):
         self._own_transaction(connection, "SELECT pg_current_xact_id()::text")
         facts = [watched.facts for watched in self._watched.values()]
         for table in [*facts, *([self._marker] if self._marker is not None else [])]:
-            delete = sql.SQL("DELETE FROM {} WHERE xid < {}::text::xid8 AND pg_visible_in_snapshot(xid, {}::pg_snapshot)")
+            delete = sql.SQL("DELETE FROM {} WHERE xid < %s::xid8 AND pg_visible_in_snapshot(xid, %s::pg_snapshot)")
             log = log_name(self.options, table.oid)
-            connection.execute(delete.format(log, str(snapshot.xmax), str(snapshot)))
+            connection.execute(delete.format(log), (str(snapshot.xmax), str(snapshot)))
         trimmed = sql.Identifier(self.options.log_schema, "trimmed")
-        connection.execute(sql.SQL("UPDATE {} SET snapshot = {}::pg_snapshot").format(trimmed, str(snapshot)))
+        connection.execute(sql.SQL("UPDATE {} SET snapshot = %s::pg_snapshot").format(trimmed), (str(snapshot),))
 
 
 def _own(name: str) -> ColumnFacts:

@@ -177,8 +177,8 @@ class PostgresServer:
         secret.chmod(0o600)
         self._give_away(secret)
         command = [
-            str(self._binaries / "initdb"), "--no-sync", "--no-instructions", f"--pgdata={self.data}", f"--username={ADMIN}",
-            f"--pwfile={secret}", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
+            str(self._binaries / "initdb"), "--no-sync", "--no-instructions", f"--pgdata={self.data}",
+            f"--username={ADMIN}", f"--pwfile={secret}", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, **self._identity())
         if done.returncode:

@@ -91,7 +91,7 @@ class PostgresWorkload(Workload):
     """Kind ``postgres``: logical replication."""
 
     kind = "postgres"
-    mutations = ("log-position", "fence", "no-lock")
+    mutations: ClassVar[tuple[str, ...]] = ("log-position", "fence", "no-lock")
     disturb_every = 12.0
     _sources: ClassVar[dict[str | None, type[PostgresBase]]] = {
         None: PostgresSource,
@@ -122,9 +122,9 @@ class PostgresWorkload(Workload):
         self._make_role(admin, "REPLICATION")
 
     def _make_role(self, admin: psycopg.Connection[Any], rights: str) -> None:
-        secret = sql.Literal(self.server.password)
-        admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} ").format(sql.Identifier(ROLE), secret) + sql.SQL(rights))
-        admin.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(sql.Identifier(ROLE)))
+        role, secret = sql.Identifier(ROLE), sql.Literal(self.server.password)
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} {}").format(role, secret, sql.SQL(rights)))
+        admin.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(role))
 
     def stop(self) -> None:
         if self._server is not None:
@@ -144,7 +144,7 @@ class PostgresWorkload(Workload):
         return PostgresWriter(number, seed, address=self.server.address())
 
     def forget(self) -> None:
-        """Every second load starts with a new slot, made under the writers; the others go on with the old one."""
+        """A fresh load makes its slot anew, under the writers: the hardest case."""
         with self.server.connect() as admin:
             until = time.monotonic() + 10
             while admin.execute("SELECT 1 FROM pg_replication_slots WHERE active").fetchone():
@@ -170,7 +170,7 @@ class PostgresTriggersWorkload(PostgresWorkload):
     """Kind ``postgres-triggers``: a trigger log, read by a role that may do nothing but read."""
 
     kind = "postgres-triggers"
-    mutations = ("sequence",)
+    mutations: ClassVar[tuple[str, ...]] = ("sequence",)
     _sources: ClassVar[dict[str | None, type[PostgresBase]]] = {None: PostgresTriggersSource, "sequence": NumberedLog}
 
     def _prepare(self, admin: psycopg.Connection[Any]) -> None:

@@ -83,10 +83,10 @@ class NumberedLog(PostgresTriggersSource):
     def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
         super()._log_open(connection, position)
         self._last = 0
-        found = {relation: self._read_log(connection, w.facts, w.columns, relation) for relation, w in self._watched.items()}
+        found = [self._read_log(connection, w.facts, w.columns, relation) for relation, w in self._watched.items()]
         shown = [
             seq
-            for table in found.values()
+            for table in found
             for seq, xid in zip(table["__seq"].to_pylist(), table["__xid"].to_pylist(), strict=True)
             if position.snapshot.shows(xid)
         ]
