@@ -96,7 +96,7 @@ class PostgresBase(Source):
         self._watched: dict[Relation, Watched] = {}
         self._tables: dict[Relation, LookupTable] = {}
         self._position: PostgresPosition | None = None
-        self._shape = ""  # as the last visit found it
+        self._shape: str | None = None  # as the last visit found it
         self._keys: dict[str, Keys] = {}
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
@@ -156,7 +156,7 @@ class PostgresBase(Source):
     def _take_shapes(self, facts: Mapping[Relation, TableFacts]) -> None:
         self._watched = {r: Watched(r, facts[r], facts[r].only(names)) for r, names in self._columns.items()}
         self._tables = {r: LookupTable(r, facts[r], self._keys.get(r.table, Keys())) for r in self._columns}
-        self._shape = ""
+        self._shape = None
         self._moment_texts = {False: self._compose_moment("''"), True: self._compose_moment("pg_export_snapshot()")}
 
     def _mark_text(self) -> str:
@@ -210,13 +210,10 @@ class PostgresBase(Source):
             raise SourceError(f"{self.name}: a snapshot is already held; release it first")
         try:
             return self._try_visit(lookups, hold)
-        except (StreamLost, psycopg.OperationalError) as problem:
+        except (StreamLost, psycopg.Error) as problem:
             if not _is_lost(problem):
                 with named_errors(self.options, "visiting"):
                     raise
-        except psycopg.Error:
-            with named_errors(self.options, "visiting"):
-                raise
         # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
         with self._lost_streams(), named_errors(self.options, "visiting"):
             return self._try_visit(lookups, hold)
@@ -281,7 +278,7 @@ class PostgresBase(Source):
             self._refuse_differences(self._traces({r: w.facts for r, w in self._watched.items()}), facts)
             bound = self._log_bound(self._connected())
             self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
-            self._shape = ""
+            self._shape = None
             self._log_open(self._connected(), self._position)
             self._ready = True
         parts = partitions(self._tables.values(), self._columns, facts, moment.exported, self.options)
@@ -327,7 +324,7 @@ class PostgresBase(Source):
             self._check_server(connection, parsed)
             self._log_open(connection, parsed)
         self._position = parsed
-        self._shape = ""
+        self._shape = None
         self._ready = True
 
     def _check_server(self, connection: Connection, position: PostgresPosition) -> None:
