@@ -299,7 +299,7 @@ def test_a_column_that_nobody_needs_may_be_dropped(replication_lab: Lab) -> None
         ("ALTER TABLE t RENAME name TO title", "t.name was dropped or renamed"),
         ("ALTER TABLE t ALTER name TYPE varchar(50)", "t.name now has the type character varying"),
         ("ALTER TABLE t ALTER name TYPE text USING name || '!'", "t.name was altered and the table rewritten"),
-        ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, name text); GRANT SELECT ON t TO weir", "dropped and made again"),
+        ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, name text); GRANT SELECT ON t TO weir", "pg.t was dropped"),
         ("DROP TABLE t", "dropped or renamed"),
         ("ALTER TABLE t RENAME TO other", "dropped or renamed"),
     ],
