@@ -22,7 +22,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.postgres.catalogue import Keys, TableFacts, differences, read_keys, read_tables, relation_facts
 from weir.sources.postgres.connection import Connection, connect, named_errors, run
-from weir.sources.postgres.describe import describe, refuse_unusable
+from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
 from weir.sources.postgres.lookup import LookupTable, answer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition
@@ -101,7 +101,7 @@ class PostgresBase(Source):
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
         self._ready = False  # whether the log is open behind the position
-        self._utf8 = True
+        self._utf8 = self._has_encoding = True
         self._server = ""
 
     # -- what a subclass brings -------------------------------------------------------------------------------------
@@ -144,6 +144,8 @@ class PostgresBase(Source):
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         connection = self._connected()
+        if not self._has_encoding:
+            raise SourceError(f"{self.name}: {'; '.join(NO_ENCODING_PROBLEM)}")
         with named_errors(self.options, "reading the catalogue"):
             found = relation_facts(self.name, read_tables(connection, self.options.schema, self._mark_text()))
             keys = read_keys(connection, self.options.schema)
@@ -369,7 +371,7 @@ class PostgresBase(Source):
         if self._connection is None:
             self._connection = connect(self.options)
             ((self._server, _, encoding),) = run(self._connection, _IDENTITY)
-            self._utf8 = encoding == "UTF8"
+            self._utf8, self._has_encoding = encoding == "UTF8", encoding != NO_ENCODING
         return self._connection
 
     def _disconnect(self) -> None:

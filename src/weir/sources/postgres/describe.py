@@ -23,6 +23,11 @@ _ROLE = """
 SELECT rolname, rolsuper, rolreplication OR rolsuper AS replicates FROM pg_roles WHERE rolname = current_user
 """
 _UNLIMITED = "-1"
+NO_ENCODING = "SQL_ASCII"
+NO_ENCODING_PROBLEM = (
+    "the database has no encoding (SQL_ASCII): its bytes may be no text at all",
+    "make a database with ENCODING 'UTF8' and move the data there",
+)
 OLDEST_VERSION = 130_000
 
 
@@ -75,12 +80,8 @@ def _general(connection: Connection, options: PostgresOptions, settings: dict[st
         yield Finding("error", f"PostgreSQL {settings['server_version']} is too old", "use version 13 or newer")
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (options.schema,)).fetchone() is None:
         yield Finding("error", f"there is no schema '{options.schema}'", "set schema in the source's options")
-    if settings["server_encoding"] == "SQL_ASCII":
-        yield Finding(
-            "warning",
-            "the database has no encoding (SQL_ASCII): text that is not UTF-8 stops the source",
-            "make a database with ENCODING 'UTF8' and move the data there",
-        )
+    if settings["server_encoding"] == NO_ENCODING:
+        yield Finding("error", *NO_ENCODING_PROBLEM)
 
 
 def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[Finding]:
