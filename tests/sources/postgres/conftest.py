@@ -46,6 +46,7 @@ class Lab:
         with server.connect() as admin:
             admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
         self.admin = server.connect(self.database)
+        self.admin.execute("SET lock_timeout = '20s'")  # a test that blocks itself fails instead of hanging
         self.sources: list[PostgresBase] = []
         self.connections: list[psycopg.Connection[Any]] = []
 
@@ -89,9 +90,13 @@ class Lab:
         """A source that watches these columns and has done its first load, and what it should hold."""
         return Watch(self, {Relation("pg", table): tuple(names) for table, names in columns.items()})
 
-    def close(self) -> None:
+    def close_sources(self) -> None:
         for source in self.sources:
             source.close()
+        self.sources = []
+
+    def close(self) -> None:
+        self.close_sources()
         for connection in (*self.connections, self.admin):
             connection.close()
         with self.server.connect() as admin:

@@ -296,3 +296,15 @@ def test_the_trigger_log_works_at_any_wal_level() -> None:
             lab.connect().execute("SET synchronous_commit = off; INSERT INTO t VALUES (2, 'two')")
             assert [row[0] for row in changes(watch.visit(EVERYTHING), "t")] == [2]
             lab.close()
+
+
+def test_a_publication_made_after_the_slot_is_handled(replication_lab: Lab) -> None:
+    """The server cannot decode log from before the publication: a resume asks for a load, and a load mends it."""
+    simple(replication_lab)
+    watch = replication_lab.watch(t=("id", "name"))
+    replication_lab.execute("DROP PUBLICATION weir", "INSERT INTO t VALUES (2, 'two')", "CREATE PUBLICATION weir FOR TABLE t")
+    watch.source.close()
+    again = replication_lab.watch(t=("id", "name"))
+    replication_lab.execute("INSERT INTO t VALUES (3, 'three')")
+    again.visit(EVERYTHING)
+    again.assert_complete()

@@ -189,7 +189,7 @@ def publication_problems(connection: Connection, options: PostgresOptions) -> It
     if connection.info.server_version >= FILTERS_SINCE:
         for (table,) in connection.execute(_FILTERS, (options.publication,)).fetchall():
             name = _quoted(options.schema, table)
-            remedy = f"ALTER PUBLICATION {publication} DROP TABLE {name}, ADD TABLE {name};"
+            remedy = f"ALTER PUBLICATION {publication} DROP TABLE {name}; ALTER PUBLICATION {publication} ADD TABLE {name};"
             yield f"the publication {publication} has a filter or column list for {name}", remedy
 
 

@@ -20,7 +20,7 @@ from psycopg import sql
 from weir.sources.postgres.base import LOAD_AGAIN, Delivery, PostgresBase
 from weir.sources.postgres.connection import Connection, connect
 from weir.sources.postgres.position import PostgresPosition
-from weir.sources.postgres.stream import ReplicationStream, StreamLost
+from weir.sources.postgres.stream import ReplicationStream, StreamLost, StreamUnreadable
 from weir.sources.postgres.transactions import Assembler, changes_of, transactions_of, truncations_of
 from weir.sources.postgres.visibility import Snapshot
 from weir.sources.source import LoadAgain, SourceError
@@ -32,6 +32,10 @@ _FENCE = "SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, %s, '
 _SLOT = """
 SELECT plugin, database, wal_status, confirmed_flush_lsn - '0/0' AS flushed FROM pg_replication_slots
 WHERE slot_name = %s
+"""
+_SLOT_AGE = """
+SELECT age(p.xmin) <= age(s.catalog_xmin) FROM pg_replication_slots s, pg_publication p
+WHERE s.slot_name = %(slot)s AND p.pubname = %(publication)s
 """
 _MARK = """
 c.relreplident::text || coalesce((SELECT string_agg(concat_ws('.', p.oid, p.xmin, r.oid, r.xmin), ',')
@@ -63,22 +67,28 @@ class PostgresSource(PostgresBase):
         return connection.execute(_SLOT, (self.options.slot,)).fetchone()
 
     def _log_prepare(self, connection: Connection) -> int:
-        """Makes the slot, or goes on with the one there is; a lost one is made anew.
+        """Makes the slot, or goes on with the one there is; one that is lost or cannot be decoded is made anew.
 
         A transaction whose commit record precedes the slot may not be visible yet; it has an id below the one taken
         here, so a snapshot beyond it misses nothing.
         """
         slot = self._slot(connection)
-        if slot is not None and slot[2] == "lost":
+        if slot is not None and (slot[2] == "lost" or self._is_older_than_publication(connection)):
+            self._refuse_foreign(slot)
             connection.execute("SELECT pg_drop_replication_slot(%s)", (self.options.slot,))
             slot = None
         if slot is None:
             self._create_slot(connection)
-        else:
-            self._refuse_foreign(slot)
+        self._refuse_foreign(self._slot(connection))
         row = connection.execute(_FENCE, (FENCE_PREFIX,)).fetchone()
         assert row is not None
         return int(row[0])
+
+    def _is_older_than_publication(self, connection: Connection) -> bool:
+        """A slot may have to decode log from before the publication was made, which the server cannot."""
+        values = {"slot": self.options.slot, "publication": self.options.publication}
+        row = connection.execute(_SLOT_AGE, values).fetchone()
+        return row is not None and bool(row[0])
 
     def _create_slot(self, connection: Connection) -> None:
         """The server waits for every transaction that is open now; not for ever."""
@@ -155,7 +165,10 @@ class PostgresSource(PostgresBase):
 
     def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
         self._assembler.expect(snapshot)
-        reached = self._catch_up() if quiet else self._read_to_fence()
+        try:
+            reached = self._catch_up() if quiet else self._read_to_fence()
+        except StreamUnreadable as problem:
+            raise self._load_again(f"the slot's log cannot be decoded: {problem}") from problem
         decoded = [] if quiet else self._assembler.deliver(snapshot)
         waiting = self._assembler.waiting
         return Delivery(

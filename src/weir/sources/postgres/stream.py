@@ -23,6 +23,7 @@ _STATUS = Struct(">cQQQQ?")
 _KEEPALIVE = Struct(">cQQ?")
 _HEADER = 25  # an XLogData message: its kind, two log positions and a clock
 _DATA, _ALIVE = b"wk"
+_UNDEFINED = b"42704"  # the publication does not exist
 _YEAR_2000 = 946_684_800
 STATUS_SECONDS = 10.0
 SLOT_SECONDS = 10.0  # how long a slot may stay busy: our own last connection may not have been noticed as dead yet
@@ -31,6 +32,10 @@ MESSAGES_SINCE = 140_000  # the option "messages"; older servers show the fence 
 
 class StreamLost(Exception):
     """The stream ended: the server stopped, the connection broke, or the slot was taken away."""
+
+
+class StreamUnreadable(Exception):
+    """The server cannot decode the slot's log, now or ever: the publication did not exist when it was written."""
 
 
 class ReplicationStream:
@@ -86,7 +91,7 @@ class ReplicationStream:
                 else:
                     self._keepalive(bytes(data))
             elif length < 0:
-                raise StreamLost(self._ending())
+                raise self._ending()
             elif not self._wait(timeout):
                 return
 
@@ -112,9 +117,13 @@ class ReplicationStream:
         if reply:
             self.tell()
 
-    def _ending(self) -> str:
+    def _ending(self) -> Exception:
         result = self._raw.get_result()
-        return (result.error_message.decode() if result is not None else "").strip() or "the stream ended"
+        if result is None:
+            return StreamLost("the stream ended")
+        message = result.error_message.decode().strip() or "the stream ended"
+        unreadable = result.error_field(pq.DiagnosticField.SQLSTATE) == _UNDEFINED
+        return StreamUnreadable(message) if unreadable else StreamLost(message)
 
     # -- telling ----------------------------------------------------------------------------------------------------
 

@@ -168,11 +168,11 @@ class PostgresTriggersSource(PostgresBase):
         self._own_transaction(connection, "SELECT pg_current_xact_id()::text")
         facts = [watched.facts for watched in self._watched.values()]
         for table in [*facts, *([self._marker] if self._marker is not None else [])]:
-            delete = sql.SQL("DELETE FROM {} WHERE xid < %s::xid8 AND pg_visible_in_snapshot(xid, %s::pg_snapshot)")
+            delete = sql.SQL("DELETE FROM {} WHERE xid < {}::xid8 AND pg_visible_in_snapshot(xid, {}::pg_snapshot)")
             log = log_name(self.options, table.oid)
-            connection.execute(delete.format(log), (str(snapshot.xmax), str(snapshot)))
+            connection.execute(delete.format(log, str(snapshot.xmax), str(snapshot)))
         trimmed = sql.Identifier(self.options.log_schema, "trimmed")
-        connection.execute(sql.SQL("UPDATE {} SET snapshot = %s::pg_snapshot").format(trimmed), (str(snapshot),))
+        connection.execute(sql.SQL("UPDATE {} SET snapshot = {}::pg_snapshot").format(trimmed, str(snapshot)))
 
 
 def _own(name: str) -> ColumnFacts:

@@ -28,6 +28,7 @@ import psycopg
 from weir.algebra.errors import WeirError
 
 ADMIN = "weir_admin"
+DEBIAN = Path("/usr/lib/postgresql")
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 SETTINGS = {
@@ -49,7 +50,7 @@ class ServerError(WeirError):
 
 def find_binaries() -> Path:
     """The folder of ``initdb`` and ``postgres``: what pg_config names, or the newest that Debian installed."""
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True)
+    folders = sorted(DEBIAN.glob("*/bin"), key=_version, reverse=True)
     if tool := shutil.which("pg_config"):
         told = subprocess.run([tool, "--bindir"], capture_output=True, text=True, check=False).stdout.strip()
         folders.insert(0, Path(told))
