@@ -52,10 +52,10 @@ class Lab:
 
     def execute(self, *statements: str) -> None:
         for statement in statements:
-            self.admin.execute(statement)  # type: ignore[arg-type]
+            self.admin.execute(statement)
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
-        return self.admin.execute(statement).fetchall()  # type: ignore[arg-type]
+        return self.admin.execute(statement).fetchall()
 
     def connect(self, autocommit: bool = True) -> psycopg.Connection[Any]:
         connection = self.server.connect(self.database, autocommit)
@@ -152,14 +152,14 @@ def lab(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Lab]
     made.close()
 
 
-@pytest.fixture()
+@pytest.fixture
 def replication_lab(server: PostgresServer) -> Iterator[Lab]:
     made = Lab(server, "postgres")
     yield made
     made.close()
 
 
-@pytest.fixture()
+@pytest.fixture
 def trigger_lab(server: PostgresServer) -> Iterator[Lab]:
     made = Lab(server, "postgres-triggers")
     yield made

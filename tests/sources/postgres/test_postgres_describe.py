@@ -20,8 +20,8 @@ def test_tables_types_keys_and_indexes(lab: Lab) -> None:
     """Columns with our types, primary key, foreign keys and usable indexes; unmappable columns are listed apart."""
     lab.execute("CREATE TABLE parent (a int, b text, PRIMARY KEY (a, b))")
     lab.execute(
-        "CREATE TABLE t (id bigint PRIMARY KEY, a int, b text, price numeric(12,2), loose numeric, span interval, tags text[],"
-        " at timestamptz, FOREIGN KEY (a, b) REFERENCES parent)",
+        "CREATE TABLE t (id bigint PRIMARY KEY, a int, b text, price numeric(12,2), loose numeric, span interval,"
+        " tags text[], at timestamptz, FOREIGN KEY (a, b) REFERENCES parent)",
         "CREATE INDEX ON t (b, a)",
         "CREATE INDEX ON t (lower(b))",
     )
@@ -79,7 +79,9 @@ def test_what_is_missing_for_replication_is_told_and_mended(replication_lab: Lab
     with pytest.raises(SourceError, match="may not read"):
         source.watch({relation: ("id",)})
     for _ in range(4):
-        missing = [f.remedy for f in source.describe().findings if f.severity == "error" or "not published" in f.problem]
+        missing = [
+            f.remedy for f in source.describe().findings if f.severity == "error" or "not published" in f.problem
+        ]
         if not missing:
             break
         apply(lab, missing)
@@ -94,7 +96,8 @@ def test_an_incomplete_publication_is_refused(replication_lab: Lab) -> None:
     lab.capture("t")
     for change in (
         "ALTER PUBLICATION weir SET (publish = 'insert, update, delete')",
-        "ALTER PUBLICATION weir SET (publish = 'insert, update, delete, truncate'); ALTER PUBLICATION weir SET TABLE t WHERE (n > 1)",
+        "ALTER PUBLICATION weir SET (publish = 'insert, update, delete, truncate');"
+        " ALTER PUBLICATION weir SET TABLE t WHERE (n > 1)",
         "ALTER PUBLICATION weir SET TABLE t (id)",
     ):  # fmt: skip
         lab.execute(change)
@@ -143,7 +146,9 @@ def test_the_least_rights_are_enough_and_no_more(lab: Lab) -> None:
 
 def test_another_schema(lab: Lab) -> None:
     """Tables of the schema that the options name, and only those."""
-    lab.execute('CREATE SCHEMA "Odd Schema"', 'CREATE TABLE "Odd Schema".t (id int)', "CREATE TABLE public.t (other int)")
+    lab.execute(
+        'CREATE SCHEMA "Odd Schema"', 'CREATE TABLE "Odd Schema".t (id int)', "CREATE TABLE public.t (other int)"
+    )
     lab.capture("t", schema="Odd Schema")
     source = lab.open(schema="Odd Schema")
     assert [str(table.schema) for table in source.describe().tables] == ["id int"]
@@ -156,7 +161,9 @@ def test_another_schema(lab: Lab) -> None:
 
 def test_partitioned_tables_are_not_offered(lab: Lab) -> None:
     """A partitioned table is no ordinary table; its partitions are, each by itself."""
-    lab.execute("CREATE TABLE t (id int) PARTITION BY RANGE (id)", "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    lab.execute(
+        "CREATE TABLE t (id int) PARTITION BY RANGE (id)", "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)"
+    )
     names = {table.relation.table for table in lab.open().describe().tables}
     assert names == {"t1"}
     assert sql.Identifier("t").as_string(None) == '"t"'

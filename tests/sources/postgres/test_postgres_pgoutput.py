@@ -74,7 +74,9 @@ def test_type_origin_message_truncate() -> None:
     """The remaining kinds are understood in full."""
     assert decode(b"Y" + struct.pack(">I", 9) + b"public\0mood\0") == TypeName(9, "public", "mood")
     assert decode(b"O" + struct.pack(">Q", 77) + b"elsewhere\0") == Origin(77, "elsewhere")
-    assert decode(b"M\1" + struct.pack(">Q", 3) + b"p\0" + struct.pack(">I", 2) + b"ab") == LogicalMessage(True, 3, "p", b"ab")
+    assert decode(b"M\1" + struct.pack(">Q", 3) + b"p\0" + struct.pack(">I", 2) + b"ab") == LogicalMessage(
+        True, 3, "p", b"ab"
+    )
     assert decode(b"T" + struct.pack(">IBII", 2, 3, 7, 8)) == Truncate(True, True, (7, 8))
 
 
@@ -84,7 +86,9 @@ def test_unknown_kind_is_named() -> None:
         decode(b"S1234")
 
 
-@pytest.mark.parametrize("message", [b"B123", b"Rx", b"M\1" + bytes(8) + b"p\0" + struct.pack(">I", 9) + b"ab", b"T\0\0\0\2\0"])
+@pytest.mark.parametrize(
+    "message", [b"B123", b"Rx", b"M\1" + bytes(8) + b"p\0" + struct.pack(">I", 9) + b"ab", b"T\0\0\0\2\0"]
+)
 def test_a_message_cut_short_is_refused(message: bytes) -> None:
     """Nothing is guessed from half a message."""
     with pytest.raises(ProtocolError, match="broken"):

@@ -25,7 +25,7 @@ def simple(lab: Lab) -> None:
 
 
 def test_a_crash_of_the_server_is_survived(lab: Lab) -> None:
-    """kill -9 and restart: what was delivered does not come again, what was not comes, and visits go on by themselves."""
+    """kill -9 and restart: what was delivered does not come again, what was not comes; visits go on by themselves."""
     simple(lab)
     watch = lab.watch(t=("id", "name"))
     lab.execute("INSERT INTO t VALUES (2, 'two')")
@@ -63,7 +63,9 @@ def test_acknowledging_lets_the_slot_go_forward(replication_lab: Lab) -> None:
     """The slot moves with acknowledged positions, and only with them."""
     simple(replication_lab)
     watch = replication_lab.watch(t=("id", "name"))
-    where = f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{replication_lab.database}'"
+    where = (
+        f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{replication_lab.database}'"
+    )
     replication_lab.execute("INSERT INTO t VALUES (2, 'two')")
     before = replication_lab.query(where)[0][0]
     first = watch.visit().position
@@ -101,10 +103,13 @@ def test_a_dropped_slot_asks_for_a_load(replication_lab: Lab) -> None:
     simple(replication_lab)
     watch = replication_lab.watch(t=("id", "name"))
     watch.source.close()
-    drop, create = "SELECT pg_drop_replication_slot('{0}')", "SELECT pg_create_logical_replication_slot('{0}', 'pgoutput')"
+    drop, create = (
+        "SELECT pg_drop_replication_slot('{0}')",
+        "SELECT pg_create_logical_replication_slot('{0}', 'pgoutput')",
+    )
     time.sleep(0.2)
     replication_lab.execute(drop.format(replication_lab.database), "INSERT INTO t VALUES (7, 'lost')")
-    with pytest.raises(LoadAgain, match="is gone.*weir load"):
+    with pytest.raises(LoadAgain, match=r"is gone.*weir load"):
         watch.resume()
     replication_lab.execute(create.format(replication_lab.database))
     with pytest.raises(LoadAgain, match="past the position"):
@@ -123,9 +128,9 @@ def test_a_lost_slot_asks_for_a_load(replication_lab: Lab) -> None:
         for number in range(10, 14):
             replication_lab.execute(f"INSERT INTO t VALUES ({number}, 'x')", "SELECT pg_switch_wal()")
         replication_lab.execute("CHECKPOINT")
-        status = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{}'".format(replication_lab.database)
+        status = f"SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{replication_lab.database}'"
         assert replication_lab.query(status) == [("lost",)]
-        with pytest.raises(LoadAgain, match="is lost.*max_slot_wal_keep_size.*weir load"):
+        with pytest.raises(LoadAgain, match=r"is lost.*max_slot_wal_keep_size.*weir load"):
             watch.resume()
         again = replication_lab.watch(t=("id", "name"))
         again.assert_complete()
@@ -133,9 +138,7 @@ def test_a_lost_slot_asks_for_a_load(replication_lab: Lab) -> None:
         replication_lab.execute("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
 
 
-def test_a_slot_in_use_is_an_error_that_names_the_reader(
-    replication_lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slot_in_use_is_an_error_that_names_the_reader(replication_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes cannot share a slot: the second one says so."""
     monkeypatch.setattr(stream, "SLOT_SECONDS", 0.3)
     simple(replication_lab)
@@ -149,9 +152,7 @@ def test_a_slot_in_use_is_an_error_that_names_the_reader(
 def test_a_slot_of_something_else_is_left_alone(replication_lab: Lab) -> None:
     """A slot of another plugin is neither read nor dropped."""
     simple(replication_lab)
-    replication_lab.execute(
-        f"SELECT pg_create_logical_replication_slot('{replication_lab.database}', 'test_decoding')"
-    )
+    replication_lab.execute(f"SELECT pg_create_logical_replication_slot('{replication_lab.database}', 'test_decoding')")
     with pytest.raises(SourceError, match="belongs to something else"):
         replication_lab.watch(t=("id", "name"))
 
@@ -190,8 +191,15 @@ def test_a_table_that_the_position_does_not_know_asks_for_a_load(lab: Lab) -> No
 @pytest.mark.parametrize(
     "statements",
     [
-        ["ALTER PUBLICATION weir DROP TABLE t", "INSERT INTO t VALUES (9, 'unseen')", "ALTER PUBLICATION weir ADD TABLE t"],
-        ["ALTER PUBLICATION weir SET (publish = 'insert')", "ALTER PUBLICATION weir SET (publish = 'insert, update, delete, truncate')"],
+        [
+            "ALTER PUBLICATION weir DROP TABLE t",
+            "INSERT INTO t VALUES (9, 'unseen')",
+            "ALTER PUBLICATION weir ADD TABLE t",
+        ],
+        [
+            "ALTER PUBLICATION weir SET (publish = 'insert')",
+            "ALTER PUBLICATION weir SET (publish = 'insert, update, delete, truncate')",
+        ],
         ["ALTER TABLE t REPLICA IDENTITY DEFAULT"],
         ["DROP PUBLICATION weir", "CREATE PUBLICATION weir FOR TABLE t"],
     ],
@@ -237,7 +245,8 @@ def test_acknowledging_trims_the_trigger_log(trigger_lab: Lab) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "ALTER TABLE t DISABLE TRIGGER weir_log; INSERT INTO t VALUES (9, 'unseen'); ALTER TABLE t ENABLE ALWAYS TRIGGER weir_log",
+        "ALTER TABLE t DISABLE TRIGGER weir_log; INSERT INTO t VALUES (9, 'unseen');"
+        " ALTER TABLE t ENABLE ALWAYS TRIGGER weir_log",
         "DROP TRIGGER weir_log_truncate ON t",
     ],
 )  # fmt: skip
@@ -287,7 +296,7 @@ def test_the_trigger_log_works_at_any_wal_level() -> None:
         with server.connect() as admin:
             admin.execute("CREATE ROLE weir LOGIN PASSWORD 'x'")
             secret = server.password
-            admin.execute(f"ALTER ROLE weir PASSWORD '{secret}'")  # type: ignore[arg-type]
+            admin.execute(f"ALTER ROLE weir PASSWORD '{secret}'")
         lab = Lab(server, "postgres-triggers")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("WEIR_TEST_POSTGRES_PASSWORD", secret)
@@ -302,7 +311,9 @@ def test_a_publication_made_after_the_slot_is_handled(replication_lab: Lab) -> N
     """The server cannot decode log from before the publication: a resume asks for a load, and a load mends it."""
     simple(replication_lab)
     watch = replication_lab.watch(t=("id", "name"))
-    replication_lab.execute("DROP PUBLICATION weir", "INSERT INTO t VALUES (2, 'two')", "CREATE PUBLICATION weir FOR TABLE t")
+    replication_lab.execute(
+        "DROP PUBLICATION weir", "INSERT INTO t VALUES (2, 'two')", "CREATE PUBLICATION weir FOR TABLE t"
+    )
     watch.source.close()
     again = replication_lab.watch(t=("id", "name"))
     replication_lab.execute("INSERT INTO t VALUES (3, 'three')")

@@ -24,13 +24,17 @@ NASTY = "\"'\\;-$%{}():,.[]*/\n\t éK☃"
 names = st.text(st.sampled_from(NASTY + "aB1"), min_size=1, max_size=20)
 texts = st.one_of(
     st.none(),
-    st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=30),
-    st.sampled_from(["'; DROP TABLE canary; --", "\\.", "\\N", "NULL", "{}", '"', "%s", "$1", "a,b", "{\"x\"}", "\n"]),
+    st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30),
+    st.sampled_from(["'; DROP TABLE canary; --", "\\.", "\\N", "NULL", "{}", '"', "%s", "$1", "a,b", '{"x"}', "\n"]),
 )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(table=names, columns=st.lists(names, min_size=2, max_size=3, unique=True), rows=st.lists(st.tuples(texts, texts), max_size=4))
+@given(
+    table=names,
+    columns=st.lists(names, min_size=2, max_size=3, unique=True),
+    rows=st.lists(st.tuples(texts, texts), max_size=4),
+)
 def test_no_identifier_and_no_value_injects(lab: Lab, table: str, columns: list[str], rows: list[Any]) -> None:
     """Any table and column name, any text: loaded, streamed, looked up by key, exactly; and nothing else happens."""
     lab.close_sources()
@@ -51,7 +55,9 @@ def _follow(lab: Lab, relation: Relation, columns: tuple[str, ...], rows: list[t
     for row in rows:
         values = sql.SQL(", ").join(map(sql.Literal, row))
         lab.admin.execute(sql.SQL("INSERT INTO {} VALUES ({})").format(sql.Identifier(relation.table), values))
-    keys = MemoryBag.of(Schema.parse("x string"), sorted({row[:1] for row in rows if row[0] is not None})).rename(columns[:1])
+    keys = MemoryBag.of(Schema.parse("x string"), sorted({row[:1] for row in rows if row[0] is not None})).rename(
+        columns[:1]
+    )
     lookups = [Lookup(relation, columns), Lookup(relation, columns, columns[:1], keys)]
     visit = source.visit(lookups)
     assert replay.apply(visit) == []
@@ -85,7 +91,7 @@ def test_the_password_is_shown_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPatch
     options = lab.options(password="env:WEIR_TEST_WRONG")
     assert "WEIR_TEST_WRONG" not in repr(options)
     assert b"sw0rdfish" not in pickle.dumps(options)
-    with pytest.raises(SourceError, match="cannot connect to PostgreSQL at 127.0.0.1") as caught:
+    with pytest.raises(SourceError, match=r"cannot connect to PostgreSQL at 127\.0\.0\.1") as caught:
         lab.open(password="env:WEIR_TEST_WRONG").describe()
     assert "sw0rdfish" not in repr(caught.value)
     assert caught.value.__cause__ is None

@@ -44,7 +44,7 @@ def test_a_wrong_password_is_refused() -> None:
 
 def test_missing_binaries_name_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error says what to install."""
-    monkeypatch.setattr(postgres.shutil, "which", lambda _: None)
+    monkeypatch.setattr("weir.sources.servers.postgres.shutil.which", lambda _: None)
     monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
     with pytest.raises(ServerError, match="apt-get install postgresql"):
         find_binaries()

@@ -35,8 +35,12 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "c": ("char(5)", ["ab   ", "     ", "abcde"]),
     "b": ("boolean", [True, False, True]),
     "d": ("date", [date(1, 1, 1), date(9999, 12, 31), date(1582, 10, 10)]),
-    "ts": ("timestamp", [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 1, 2, 3, 40)]),
-    "tz": ("timestamptz", [datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC), datetime(1900, 1, 1, 0, 0, 1, tzinfo=UTC)]),
+    "ts": ("timestamp", [
+        datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 1, 2, 3, 40),
+    ]),
+    "tz": ("timestamptz", [
+        datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC), datetime(1900, 1, 1, 0, 0, 1, tzinfo=UTC),
+    ]),
     "bin": ("bytea", [b"", bytes(range(256)), b"\\x00"]),
     "u": ("uuid", ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"] * 3),
     "j": ("json", ['{"a":  1}', "null", "[1, 2]"]),
@@ -48,17 +52,19 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
 
 
 def everything(lab: Lab) -> None:
-    lab.execute("CREATE TYPE mood AS ENUM ('happy', 'it''s \"so\", so')", "CREATE DOMAIN positive AS int CHECK (value > 0)")
+    lab.execute(
+        "CREATE TYPE mood AS ENUM ('happy', 'it''s \"so\", so')", "CREATE DOMAIN positive AS int CHECK (value > 0)"
+    )
     lab.execute("CREATE DOMAIN amount AS numeric(7,2)", "CREATE DOMAIN price AS amount")
     lab.execute(f"CREATE TABLE t (id int, {', '.join(f'{name} {kind}' for name, (kind, _) in COLUMNS.items())})")
     lab.capture("t")
 
 
 def insert(lab: Lab) -> list[tuple[Any, ...]]:
-    rows = list(zip(*(values for _, values in COLUMNS.values()), strict=True)) + [(None,) * len(COLUMNS)]
+    rows = [*list(zip(*(values for _, values in COLUMNS.values()), strict=True)), (None,) * len(COLUMNS)]
     marks = ", ".join(f"%s::{kind}" for kind, _ in COLUMNS.values())
     for number, row in enumerate(rows):
-        lab.admin.execute(f"INSERT INTO t VALUES ({number}, {marks})", row)  # type: ignore[arg-type]
+        lab.admin.execute(f"INSERT INTO t VALUES ({number}, {marks})", row)
     return rows
 
 
@@ -115,7 +121,7 @@ def test_a_value_that_no_type_of_ours_holds_is_refused_by_name(lab: Lab, kind: s
     lab.execute(f"CREATE TABLE t (id int, odd {kind})")
     lab.capture("t")
     watch = lab.watch(t=("id", "odd"))
-    lab.admin.execute(f"INSERT INTO t VALUES (1, NULL), (2, %s::{kind})", (value,))  # type: ignore[arg-type]
+    lab.admin.execute(f"INSERT INTO t VALUES (1, NULL), (2, %s::{kind})", (value,))
     shown = rf"pg\.t\.odd holds the value '{value.split(' ')[0].replace('+', '.')}"
     for _ in range(2):
         with pytest.raises(SourceError, match=shown):
@@ -135,7 +141,7 @@ def test_a_database_without_an_encoding_is_refused(lab: Lab) -> None:
     """Its bytes may be no text at all; nothing is replaced, the database is refused by name."""
     with lab.server.connect() as admin:
         encoding = "ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
-        admin.execute(f"CREATE DATABASE {lab.database}_bytes {encoding}")  # type: ignore[arg-type]
+        admin.execute(f"CREATE DATABASE {lab.database}_bytes {encoding}")
     options = replace(lab.options(), database=f"{lab.database}_bytes")
     source = type(lab.open())(options)
     with pytest.raises(SourceError, match="no encoding"):

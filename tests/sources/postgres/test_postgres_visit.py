@@ -53,7 +53,9 @@ def test_what_is_rolled_back_is_not_delivered(lab: Lab) -> None:
     simple(lab)
     watch = lab.watch(t=("id", "name"))
     lab.execute("BEGIN; INSERT INTO t VALUES (4, 'no'); ROLLBACK")
-    lab.execute("BEGIN; SAVEPOINT s; INSERT INTO t VALUES (5, 'no'); ROLLBACK TO s; INSERT INTO t VALUES (6, 'yes'); COMMIT")
+    lab.execute(
+        "BEGIN; SAVEPOINT s; INSERT INTO t VALUES (5, 'no'); ROLLBACK TO s; INSERT INTO t VALUES (6, 'yes'); COMMIT"
+    )
     lab.execute("BEGIN; INSERT INTO t VALUES (7, 'a'); SAVEPOINT s; INSERT INTO t VALUES (8, 'b'); RELEASE s; COMMIT")
     visit = watch.visit(EVERYTHING)
     assert [(row[0], row[-1]) for row in changes(visit, "t")] == [(6, 0), (7, 1), (8, 1)]
@@ -166,7 +168,9 @@ def test_a_large_transaction_arrives_whole(lab: Lab) -> None:
 def test_cascades_and_merges_of_writers(lab: Lab) -> None:
     """ON CONFLICT, foreign-key cascades and COPY are captured like everything else."""
     lab.execute("CREATE TABLE t (id int PRIMARY KEY, name text)")
-    lab.execute("CREATE TABLE u (id int REFERENCES t ON DELETE CASCADE, n int)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    lab.execute(
+        "CREATE TABLE u (id int REFERENCES t ON DELETE CASCADE, n int)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')"
+    )
     lab.execute("INSERT INTO u VALUES (1, 1), (1, 2), (2, 3)")
     lab.capture("t", "u")
     watch = lab.watch(t=("id", "name"), u=("id", "n"))
@@ -407,7 +411,7 @@ def test_row_security_is_refused_rather_than_silently_obeyed(lab: Lab) -> None:
     source = lab.open()
     source.watch({T: ("id",)})
     load = source.load()
-    with pytest.raises(SourceError, match="row-level security|row security"):
+    with pytest.raises(SourceError, match=r"row-level security|row security"):
         list(source.read(load.partitions[0]))
 
 

@@ -45,15 +45,16 @@ from weir.sources.source import (
 
 LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
 
-# One round trip opens the snapshot and tells the watched columns' shape in it.
+# One round trip opens the snapshot, behind the locks.
 _MOMENT = """
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = {timeout}; {lock}
-SELECT pg_current_snapshot()::text,
-    (SELECT string_agg(concat_ws(' ', c.oid, c.relname, c.relnamespace, c.relfilenode, {mark}, a.attname, a.attnum,
-                                 a.atttypid, a.atttypmod, a.attisdropped, a.xmin), ';' ORDER BY c.oid, a.attnum)
-     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-     WHERE (a.attrelid, a.attnum) IN (VALUES {pairs})),
-    {export}
+SELECT pg_current_snapshot()::text, {export}
+"""
+# The watched columns' shape: compared as text, read in full only when it differs.
+_SHAPE = """
+SELECT string_agg(concat_ws(' ', c.oid, c.relname, c.relnamespace, c.relfilenode, {mark}, a.attname, a.attnum,
+                            a.atttypid, a.atttypmod, a.attisdropped, a.xmin), ';' ORDER BY c.oid, a.attnum)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE (a.attrelid, a.attnum) IN (VALUES {pairs})
 """
 _IDENTITY = """
 SELECT (SELECT system_identifier FROM pg_control_system())::text || '/'
@@ -64,10 +65,9 @@ SELECT (SELECT system_identifier FROM pg_control_system())::text || '/'
 
 @dataclass(frozen=True)
 class Moment:
-    """One open snapshot: what it shows, and the watched tables' shape in it."""
+    """One open snapshot: what it shows, and the name under which others can enter it."""
 
     snapshot: Snapshot
-    shape: str
     exported: str = ""
 
 
@@ -98,6 +98,7 @@ class PostgresBase(Source):
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
         self._keys: dict[str, Keys] = {}
+        self._shape_text = ""
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
         self._ready = False  # whether the log is open behind the position
@@ -159,6 +160,7 @@ class PostgresBase(Source):
         self._watched = {r: Watched(r, facts[r], facts[r].only(names)) for r, names in self._columns.items()}
         self._tables = {r: LookupTable(r, facts[r], self._keys.get(r.table, Keys())) for r in self._columns}
         self._shape = None
+        self._shape_text = self._compose_shape()
         self._moment_texts = {False: self._compose_moment("''"), True: self._compose_moment("pg_export_snapshot()")}
 
     def _mark_text(self) -> str:
@@ -167,15 +169,16 @@ class PostgresBase(Source):
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def _compose_moment(self, export: str) -> str:
-        oids = sorted((w.facts.oid, column.number) for w in self._watched.values() for column in w.columns)
-        pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
         tables = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.name) for table in self._tables.values())
         lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE;").format(tables) if self._tables else sql.SQL("")
         timeout = int(self.options.lock_timeout * 1000)
-        text = sql.SQL(_MOMENT).format(
-            timeout=timeout, lock=self._lock(lock), mark=self._mark(), pairs=pairs, export=sql.SQL(export)
-        )
+        text = sql.SQL(_MOMENT).format(timeout=timeout, lock=self._lock(lock), export=sql.SQL(export))
         return text.as_string(self._connected())
+
+    def _compose_shape(self) -> str:
+        oids = sorted((w.facts.oid, column.number) for w in self._watched.values() for column in w.columns)
+        pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
+        return sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs).as_string(self._connected()) if oids else ""
 
     def _lock(self, statement: sql.Composable) -> sql.Composable:
         """The naive variant without it is planted in the stress, to see it fail."""
@@ -183,20 +186,22 @@ class PostgresBase(Source):
 
     def _begin(self, connection: Connection, export: bool = False) -> Moment:
         try:
-            ((snapshot, shape, name),) = run(connection, self._moment_texts[export])
+            ((snapshot, name),) = run(connection, self._moment_texts[export])
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as problem:
             text = f"{self.name}: a watched table was dropped or renamed ({str(problem).strip()}); {LOAD_AGAIN}"
             raise SchemaChanged(text) from problem
-        return Moment(Snapshot.parse(snapshot), shape or "", name)
+        return Moment(Snapshot.parse(snapshot), name)
 
-    def _check_shape(self, connection: Connection, moment: Moment) -> None:
+    def _check_shape(self, connection: Connection) -> None:
         """Before anything is delivered: the watched columns are what they were at the position."""
         assert self._position is not None
-        if moment.shape == self._shape:
+        row = connection.execute(self._shape_text).fetchone() if self._shape_text else None
+        shape = row[0] if row is not None else ""
+        if shape is not None and shape == self._shape:
             return
         found = relation_facts(self.name, self._facts(connection))
         self._refuse_differences(self._position.tables, found)
-        self._shape = moment.shape
+        self._shape = shape
 
     def _refuse_differences(self, before: Mapping[str, Any], found: Mapping[Relation, TableFacts]) -> None:
         problems = [p for r in self._watched for p in differences(str(r), before[r.table], found.get(r))]
@@ -240,7 +245,7 @@ class PostgresBase(Source):
         snapshot = moment.snapshot
         quiet = self._is_quiet(snapshot)
         if not quiet:
-            self._check_shape(connection, moment)
+            self._check_shape(connection)
             self._log_fence(snapshot)
         answers = tuple(self._answer(connection, lookup) for lookup in lookups)
         found = self._log_within(connection, snapshot, quiet)
@@ -344,8 +349,7 @@ class PostgresBase(Source):
             )
         if unknown := [str(relation) for relation in self._watched if relation.table not in position.tables]:
             raise LoadAgain(
-                f"{self.name}: the position does not cover {', '.join(unknown)}: not watched then; "
-                f"{LOAD_AGAIN}"
+                f"{self.name}: the position does not cover {', '.join(unknown)}: not watched then; {LOAD_AGAIN}"
             )
 
     def reader(self, snapshot: Any) -> PostgresReader:

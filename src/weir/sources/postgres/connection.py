@@ -115,6 +115,7 @@ def copy_out(connection: Connection, statement: sql.Composable) -> Iterator[byte
     _expect(raw, pq.ExecStatus.COMMAND_OK)
     while raw.get_result() is not None:
         pass
+    raw.nonblocking = 1
 
 
 def _expect(raw: Any, status: pq.ExecStatus) -> None:

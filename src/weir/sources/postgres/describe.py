@@ -174,9 +174,7 @@ def _publication_findings(
         if table.name not in published:
             yield Finding("warning", f"{name} is not published", f"ALTER PUBLICATION {publication} ADD TABLE {name};")
         elif table.identity != "f":
-            yield Finding(
-                "error", f"{name} does not log whole old rows", f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
-            )
+            yield Finding("error", f"{name} does not log whole old rows", f"ALTER TABLE {name} REPLICA IDENTITY FULL;")
 
 
 def publication_problems(connection: Connection, options: PostgresOptions) -> Iterator[tuple[str, str]]:
@@ -189,7 +187,8 @@ def publication_problems(connection: Connection, options: PostgresOptions) -> It
     if connection.info.server_version >= FILTERS_SINCE:
         for (table,) in connection.execute(_FILTERS, (options.publication,)).fetchall():
             name = _quoted(options.schema, table)
-            remedy = f"ALTER PUBLICATION {publication} DROP TABLE {name}; ALTER PUBLICATION {publication} ADD TABLE {name};"
+            alter = f"ALTER PUBLICATION {publication}"
+            remedy = f"{alter} DROP TABLE {name}; {alter} ADD TABLE {name};"
             yield f"the publication {publication} has a filter or column list for {name}", remedy
 
 

@@ -92,7 +92,7 @@ def answer(
     if not arrays[0]:
         return LookupAnswer(_empty(columns), indexed=served)
     _bind(connection, [_literal(array) for array in arrays])
-    where = _condition([table.column(name) for name in lookup.key_columns])
+    where = _condition([table.column(name) for name in lookup.key_columns], served)
     return LookupAnswer(fetch(connection, select + where, columns, lookup.relation), indexed=served)
 
 
@@ -120,15 +120,18 @@ def _key_arrays(lookup: Lookup, table: LookupTable, utf8: bool) -> list[list[str
     writers = [_writer(c, type_) for c, type_ in zip(columns, keys.schema.types, strict=True)]
     if any(writer is None for writer in writers):
         return None
-    rows = []
-    for row, _ in keys.items():
-        texts = [None if v is None else write(v) for write, v in zip(writers, row, strict=True) if write is not None]
-        if None not in texts:
-            rows.append(texts)
-    arrays: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+    arrays = _columns([row for row, _ in keys.items()], [writer for writer in writers if writer is not None])
     if not utf8 and not all(text.isascii() for array in arrays for text in array):
         return None  # the server might not know the character; it would refuse the whole array
     return arrays
+
+
+def _columns(rows: list[tuple[Any, ...]], writers: Sequence[Write]) -> list[list[Any]]:
+    if len(writers) == 1:
+        (write,) = writers
+        return [[text for (value,) in rows if value is not None and (text := write(value)) is not None]]
+    written = [[None if v is None else w(v) for w, v in zip(writers, row, strict=True)] for row in rows]
+    return [list(column) for column in zip(*(row for row in written if None not in row), strict=True)] or [[]]
 
 
 Write = Callable[[Any], str | None]
@@ -138,10 +141,10 @@ def _writer(column: ColumnFacts, type_: Type) -> Write | None:
     """How a key of ``type_`` is written for this column; None when types so unlike need the whole table."""
     assert column.type is not None
     mine = column.type
-    if mine.is_integer and (type_.is_integer or type_.name == "decimal"):
-        return _write_integer
-    if mine.name == "decimal" and (type_.is_integer or type_.name == "decimal"):
+    if type_.is_integer and (mine.is_integer or mine.name == "decimal"):
         return str
+    if type_.name == "decimal" and (mine.is_integer or mine.name == "decimal"):
+        return _write_integer if mine.is_integer else str
     if mine.family != type_.family:
         return None
     if column.kind == "uuid":
@@ -149,7 +152,7 @@ def _writer(column: ColumnFacts, type_: Type) -> Write | None:
     return _WRITERS[mine.name]
 
 
-def _write_integer(value: int | Decimal) -> str | None:
+def _write_integer(value: Decimal) -> str | None:
     """Nothing for a number that no integer column holds."""
     whole = int(value)
     return str(whole) if whole == value and -_BIGINT <= whole < _BIGINT else None
@@ -209,16 +212,21 @@ def _setting(at: int) -> str:
     return f"weir.key{at}"
 
 
-def _condition(columns: Sequence[ColumnFacts]) -> sql.Composed:
-    """``WHERE (a, b::text) IN (SELECT * FROM unnest(keys of a, keys of b))``."""
+def _condition(columns: Sequence[ColumnFacts], served: bool) -> sql.Composed:
+    """``WHERE (a, b::text) IN (SELECT * FROM unnest(keys of a, keys of b))``.
+
+    One column with an index is ``a = ANY (keys of a)``: the index is walked once, in half the time of a join. Without
+    an index a join is better: it can hash.
+    """
     sides, arrays = [], []
     for at, column in enumerate(columns):
         comparison = _compare(column)
         cast = sql.SQL(f"::{comparison.column}" if comparison.column else "")
         sides.append(sql.SQL("t.{}{}").format(sql.Identifier(column.name), cast))
-        arrays.append(
-            sql.SQL("current_setting({})::{}[]").format(sql.Literal(_setting(at)), sql.SQL(comparison.array))
-        )
+        setting, element = sql.Literal(_setting(at)), sql.SQL(comparison.array)
+        arrays.append(sql.SQL("current_setting({})::{}[]").format(setting, element))
+    if served and len(columns) == 1:
+        return sql.SQL(" WHERE {} = ANY ({})").format(sides[0], arrays[0])
     comma = sql.SQL(", ")
     return sql.SQL(" WHERE ({}) IN (SELECT * FROM unnest({}))").format(comma.join(sides), comma.join(arrays))
 

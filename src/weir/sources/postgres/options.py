@@ -50,7 +50,7 @@ class PostgresOptions:
         if self.mode not in ENCRYPTED and not self.allow_plaintext and not self.is_local:
             raise SourceError(
                 f"{self.name}: sslmode '{self.mode}' may send data and password in plain text to {self.host}; "
-                "use sslmode = \"verify-full\", or say allow_plaintext = true"
+                'use sslmode = "verify-full", or say allow_plaintext = true'
             )
 
     @property

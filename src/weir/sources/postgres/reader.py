@@ -118,5 +118,3 @@ def _blocks(rows: Iterable[bytes]) -> Iterator[bytes]:
             gathered, size = [], 0
     if gathered:
         yield b"".join(gathered)
-
-

@@ -98,9 +98,7 @@ def _is_current(admin: Connection, log: str, columns: Sequence[ColumnFacts]) -> 
     return bool(found) and found == {f"c{column.number}": column.shown_type for column in columns}
 
 
-def _create_triggers(
-    admin: Connection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]
-) -> None:
+def _create_triggers(admin: Connection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]) -> None:
     create = sql.SQL(
         "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
         " SET search_path = pg_catalog, pg_temp SET row_security = off AS {}"

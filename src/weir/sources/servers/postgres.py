@@ -57,9 +57,7 @@ def find_binaries() -> Path:
     for folder in folders:
         if (folder / "initdb").is_file() and (folder / "postgres").is_file():
             return folder
-    raise ServerError(
-        "no PostgreSQL server binaries (initdb, postgres) here; install them: apt-get install postgresql"
-    )
+    raise ServerError("no PostgreSQL server binaries (initdb, postgres) here; install them: apt-get install postgresql")
 
 
 def _version(folder: Path) -> float:

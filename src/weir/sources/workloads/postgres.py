@@ -161,9 +161,7 @@ class PostgresWorkload(Workload):
             self.server.start()
         else:
             with self.server.connect() as admin:
-                admin.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'weir'"
-                )
+                admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'weir'")
 
 
 class PostgresTriggersWorkload(PostgresWorkload):
