@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -48,6 +49,50 @@ def test_load_plus_changes_is_the_table_many_times(lab: Lab) -> None:
         stop.set()
         for writer in writers:
             writer.join()
+
+
+def test_a_commit_that_is_in_the_log_but_not_yet_visible_is_not_lost(replication_lab: Lab) -> None:
+    """The gap between slot and snapshot, staged: a commit record older than the slot, visible after the snapshot.
+
+    Slot creation waits in two phases. A transaction that begins in the second and commits before its end is neither
+    waited for nor sent; held back from becoming visible (its standby does not answer), it is not in a snapshot
+    taken at once either. The load must wait for it.
+    """
+    lab = replication_lab
+    lab.execute("CREATE TABLE t (id int, name text)")
+    lab.capture("t")
+    source = lab.open()
+    source.watch({T: ("id", "name")})
+    replay = Replay({T: ("id", "name")})
+    lab.execute("SET synchronous_commit = local", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    lab.execute("SELECT pg_reload_conf()", "SELECT pg_sleep(0.3)")
+    loading = threading.Thread(target=replay.load, args=(source,))
+    first, second, stalled = lab.connect(False), lab.connect(False), lab.connect()
+    committing = threading.Thread(target=stalled.execute, args=("INSERT INTO t VALUES (1, 'late')",))
+    try:
+        first.execute("SELECT pg_current_xact_id()")
+        loading.start()
+        _await(lab, "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted")
+        xid = second.execute("SELECT pg_current_xact_id()::text").fetchone()
+        first.rollback()
+        _await(lab, f"SELECT count(*) FROM pg_locks WHERE transactionid::text = '{xid and xid[0]}' AND NOT granted")
+        committing.start()
+        _await(lab, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        second.rollback()
+        loading.join(2)
+    finally:
+        lab.execute("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        committing.join()
+        loading.join()
+    assert replay.apply(source.visit()) == []
+    assert replay.rows(T) == [(1, "late")]
+
+
+def _await(lab: Lab, count: str) -> None:
+    until = time.monotonic() + 10
+    while lab.query(count) == [(0,)]:
+        assert time.monotonic() < until, f"never came: {count}"
+        time.sleep(0.02)
 
 
 def _load_and_follow(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""Speed: changes decoded per second, and lookups next to the bare driver. Best of several tries: machines are shared."""
+"""Speed: changes decoded per second, and lookups next to the bare driver. The best of several tries counts."""
 
 from __future__ import annotations
 

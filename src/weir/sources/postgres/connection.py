@@ -32,7 +32,7 @@ SETTINGS = {
     "jit": "off",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    "synchronous_commit": "on",
+    "synchronous_commit": "local",  # our fences reach the disk, and wait for no standby: a failover means a new load
 }
 SNAPSHOT_GONE = ("22023", "42704")  # SET TRANSACTION SNAPSHOT of a snapshot that is no longer exported
 

@@ -80,7 +80,7 @@ class PostgresSource(PostgresBase):
         if slot is None:
             self._create_slot(connection)
         self._refuse_foreign(self._slot(connection))
-        row = connection.execute(_FENCE, (FENCE_PREFIX,)).fetchone()
+        row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
         assert row is not None
         return int(row[0])
 
