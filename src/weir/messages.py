@@ -1,4 +1,5 @@
 """The messages, in the order they flow: a source's Update, the warehouse's Ask, the source's Answer, the Commit.
+Algorithms with nodes at the sources have messages of their own besides (NodeMessage).
 
 All are frozen: a message that was sent does not change. Updates and answers of one source reach the warehouse in ONE
 first-in-first-out order; that is the promise every algorithm stands on.
@@ -14,10 +15,10 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query
 
-Position = int | str  # the simulator counts transactions; a real source has its own opaque text. Algorithms only copy it.
+Position = int | str  # the simulator counts transactions, a real source has its own opaque text; algorithms copy it
 
 
-# -- source to warehouse: what happened ---------------------------------------------------------------------------------
+# -- source to warehouse: what happened -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Change:
 
     def __str__(self) -> str:
         signed = [("+", self.inserted), ("-", self.deleted)]
-        return " ".join(f"{sign}{self.relation.table}({bag})" for sign, bag in signed if bag is not None)
+        return " ".join(f"{sign}{self.relation.table}{bag}" for sign, bag in signed if bag is not None)
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,29 @@ class Answer:
         return f"A{self.identifier}: " + "; ".join(f"{{{bag}}}" for bag in self.bags)
 
 
+# -- between nodes and the warehouse -----------------------------------------------------------------------------------
+
+
+class NodeMessage:
+    """What an algorithm's nodes at the sources and its part at the warehouse say to each other: a token, say.
+
+    Its subclasses are frozen dataclasses, and need no channel that keeps the order.
+    """
+
+    @property
+    def idle(self) -> bool:
+        """It carries nothing: a token that only goes round."""
+        return False
+
+
+@dataclass(frozen=True)
+class Send:
+    """A message to the node at a source, or (None) to the warehouse."""
+
+    to: str | None
+    message: NodeMessage
+
+
 # -- warehouse to view: commits ----------------------------------------------------------------------------------------
 
 
@@ -140,15 +164,22 @@ class Replace:
     rows: Bag
 
 
-Action = Add | AddMissing | DeleteKeys | Replace
+@dataclass(frozen=True)
+class DropNegative:
+    """Forget tuples of negative weight (what a warehouse without negative counters does to PVM; for showing that it
+    fails).
+    """
+
+
+Action = Add | AddMissing | DeleteKeys | Replace | DropNegative
 
 
 @dataclass(frozen=True)
 class Commit:
     """One atomic step of the view: actions in order, and the vector of source positions that it now reflects.
 
-    ``positions`` is what the algorithm believes and a checker verifies; a source that is missing has not moved. ``auxiliary``
-    carries what must be stored with it (deltas of copies and auxiliary views, by name).
+    ``positions`` is what the algorithm believes and a checker verifies; a source that is missing has not moved.
+    ``auxiliary`` carries what must be stored with it (deltas of copies and auxiliary views, by name).
     """
 
     actions: tuple[Action, ...]
@@ -168,8 +199,10 @@ def apply_actions(view: Bag, actions: tuple[Action, ...]) -> Bag:
                 view = view.without(keys, on)
             case Replace(rows):
                 view = rows
+            case DropNegative():
+                view = view.positive()
     return view
 
 
-Message = Update | Answer
-Effect = Ask | Commit
+Message = Update | Answer | NodeMessage
+Effect = Ask | Commit | Send

@@ -78,6 +78,8 @@ def test_an_overlapping_secret_leaves_no_rest() -> None:
 
 @given(st.text(min_size=4), st.text(), st.text())
 def test_mask_leaves_none(value: str, before: str, after: str) -> None:
-    """Whatever the credential and the text around it, the credential is not in what comes out, unless stars make it up."""
+    """Whatever the credential and the text around it, the credential is not in what comes out, unless stars make it
+    up.
+    """
     assume(not set(value) & set(STARS))
     assert value not in mask(before + value + after, [Secret(value)])

@@ -1,9 +1,9 @@
 """The signed bag: the one data structure of the theory, as a protocol.
 
 A signed bag maps each tuple to an integer weight, and keeps no zero weights. A relation is a bag whose weights are
-counts; a delta has negative weights for what is deleted. Bags form a commutative group under ``+``; ``join`` multiplies
-weights and is bilinear; ``select`` and ``project`` are linear. ``tests/laws.py`` states these laws once and runs them on every
-implementation: rows in memory, and Arrow tables and DataFrames where the data is large.
+counts; a delta has negative weights for what is deleted. Bags form a commutative group under ``+``; ``join``
+multiplies weights and is bilinear; ``select`` and ``project`` are linear. ``tests/laws.py`` states these laws once and
+runs them on every implementation: rows in memory, and Arrow tables and DataFrames where the data is large.
 
 NULL means what it means in SQL: it joins nothing and fails every comparison, yet as a column value in a bag it is
 identical to itself (two rows that are NULL in the same column are the same row).
@@ -52,6 +52,9 @@ class Bag(Protocol):
     def rename(self, names: Sequence[str]) -> Self:
         """The same tuples under other column names, position by position."""
 
+    def tagged(self, name: str, value: int) -> Self:
+        """The same tuples with one more column, a bigint that is ``value`` in all of them (an arrival number, say)."""
+
     def join(self, other: Self, on: Pairs = (), where: Expression | None = None) -> Self:
         """All pairs that agree ``on`` the column pairs and satisfy ``where``; weights multiplied.
 
@@ -68,8 +71,11 @@ class Bag(Protocol):
     def matching(self, keys: Self, on: Pairs) -> Self:
         """My tuples whose key columns occur, with positive weight, in ``keys`` (a semi-join)."""
 
-    def without(self, keys: Self, on: Pairs) -> Self:
-        """My tuples whose key columns do not occur, with positive weight, in ``keys`` (an anti-join)."""
+    def without(self, keys: Self, on: Pairs, nulls_match: bool = False) -> Self:
+        """My tuples whose key columns do not occur, with positive weight, in ``keys`` (an anti-join).
+
+        ``nulls_match``: compare as column values in a bag, where NULL is itself, and not as SQL does.
+        """
 
     def items(self) -> Iterator[tuple[Row, int]]:
         """Tuples with their weights, in no particular order. For readers, checkers and tests; never for algorithms."""

@@ -1,9 +1,9 @@
 """A scalar expression: Spark SQL text over named columns.
 
-An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That makes it
-hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same text for
-the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are ``alias.column``, one name
-with a point in it.
+An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That
+makes it hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same
+text for the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are
+``alias.column``, one name with a point in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 
-from weir.algebra.types import Row, Schema, Type, Value
+from weir.algebra.errors import TypeMismatch
+from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,16 @@ class Expression:
         return column_name(tree) if isinstance(tree, exp.Column) else None
 
     def rename(self, names: Mapping[str, str]) -> Expression:
-        """The same expression over other column names."""
-        tree = parse(self.sql).copy()
-        for node in list(tree.find_all(exp.Column)):
-            new = column_node(names.get(column_name(node), column_name(node)))
-            if node is tree:
-                tree = new
-            else:
-                node.replace(new)
-        return Expression(tree.sql(dialect="spark"))
+        """The same expression over other column names; everything else stays as it is written.
+
+        >>> Expression("nvl(`t.a`, 't.a')").rename({"t.a": "a"}).sql
+        "nvl(`a`, 't.a')"
+        """
+        text = self.sql
+        for token in reversed(sqlglot.tokenize(text, read="spark")):
+            if token.token_type is sqlglot.TokenType.IDENTIFIER and token.text in names:
+                text = text[: token.start] + column(names[token.text]).sql + text[token.end + 1 :]
+        return Expression(text)
 
     def compile(self, schema: Schema) -> tuple[Type, Callable[[Row], Value]]:
         """Its type over ``schema`` and a function from row to value; UnsupportedExpression when only Spark can."""
@@ -56,7 +58,10 @@ class Expression:
 
     def predicate(self, schema: Schema) -> Callable[[Row], Value]:
         """As a filter: a row passes when the value is TRUE, neither FALSE nor NULL."""
-        return _compile(self.sql, schema)[1]
+        type_, function = _compile(self.sql, schema)
+        if type_ not in (BOOLEAN, NULL):
+            raise TypeMismatch(f"a condition must be boolean, but this is {type_}: {self}")
+        return function
 
     def __str__(self) -> str:
         return self.sql.replace("`", "")

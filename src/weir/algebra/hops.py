@@ -1,18 +1,19 @@
 """Evaluating a term hop by hop: which table next, with which keys, and how its rows join what is known.
 
 A **partial** is the join of some of a term's slots. One hop adds one slot: ``lookup`` says what to ask its source (the
-distinct join keys and the needed columns only), ``extend`` joins what comes back. The same steps evaluate a query inside one
-source, run a sweep across many, and run in a Spark task: only who fetches the rows differs.
+distinct join keys and the needed columns only), ``extend`` joins what comes back. The same steps evaluate a query
+inside one source, run a sweep across many, and run in a Spark task: only who fetches the rows differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from weir.algebra.bag import Bag
+from weir.algebra.bag import Bag, total
 from weir.algebra.catalog import Relation
-from weir.algebra.expression import Expression, conjunction
+from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.view import Term
 
 
@@ -20,9 +21,9 @@ from weir.algebra.view import Term
 class Lookup:
     """The one question a database must be able to answer: rows of a table whose key columns occur in ``keys``.
 
-    ``keys`` has one column per ``key_columns``, under the same names, every key once; None asks for the whole table. The answer
-    has exactly ``columns``. It may hold more rows than asked for (a source that compares loosely, or that cannot apply
-    ``selection``): the view's own predicates decide in ``extend``.
+    ``keys`` has one column per ``key_columns``, under the same names, every key once; None asks for the whole table.
+    The answer has exactly ``columns``. It may hold more rows than asked for (a source that compares loosely, or that
+    cannot apply ``selection``): the view's own predicates decide in ``extend``.
     """
 
     relation: Relation
@@ -38,7 +39,9 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Partial:
-    """The join of the slots in ``joined``, columns named ``alias.column``; a caller may carry columns of its own along."""
+    """The join of the slots in ``joined``, columns named ``alias.column``; a caller may carry columns of its own
+    along.
+    """
 
     term: Term
     joined: frozenset[int]
@@ -57,20 +60,25 @@ def begin(term: Term, slot: int, rows: Bag, extra: tuple[str, ...] = ()) -> Part
     return Partial(term, frozenset([slot]), _qualified(term, slot, rows, extra))
 
 
-def hop_order(term: Term, known: Iterable[int], at_hand: Collection[int] = ()) -> Iterator[int]:
+def hop_order(term: Term, known: Iterable[int], at_hand: Iterable[int] = ()) -> tuple[int, ...]:
     """The slots still to be joined, in the order to join them, from the slots already known.
 
-    Next comes a slot that an equality ties to what is known (so that keys can be shipped), failing that one that another
-    condition ties to it, failing that the first left. Among equals a slot whose rows are ``at_hand`` comes first, so that it
-    narrows what is asked for; then the order of the FROM clause decides.
+    Next comes a slot that an equality ties to what is known (so that keys can be shipped), failing that one that
+    another condition ties to it, failing that the first left. Among equals a slot whose rows are ``at_hand`` comes
+    first, so that it narrows what is asked for; then the order of the FROM clause decides.
     """
-    reached = set(known)
-    left = [at for at in range(len(term.slots)) if at not in reached]
-    while left:
+    return _hop_order(term, frozenset(known), frozenset(at_hand))
+
+
+@lru_cache(maxsize=4096)
+def _hop_order(term: Term, known: frozenset[int], at_hand: frozenset[int]) -> tuple[int, ...]:
+    reached, order = set(known), []
+    while len(reached) < len(term.slots):
+        left = (at for at in range(len(term.slots)) if at not in reached)
         following = min(left, key=lambda at: (_looseness(term, reached, at), at not in at_hand, at))
-        yield following
         reached.add(following)
-        left.remove(following)
+        order.append(following)
+    return tuple(order)
 
 
 def _looseness(term: Term, reached: set[int], slot: int) -> int:
@@ -81,49 +89,97 @@ def _looseness(term: Term, reached: set[int], slot: int) -> int:
     return 2
 
 
-def lookup(term: Term, slot: int, partial: Partial | None = None) -> Lookup:
-    """What to ask the slot's source so that ``extend`` can join the answer to ``partial``; without one, the whole table."""
+def lookup(term: Term, slot: int, *partials: Partial) -> Lookup:
+    """What to ask the slot's source so that ``extend`` can join the answer to each of ``partials``.
+
+    Keys are shipped on the columns that are tied to every one of them, from all of them together; without any, the
+    whole table is asked for.
+    """
+    plain, shared, sources = _question(term, slot, tuple(partial.joined for partial in partials))
+    if not shared:
+        return plain
+    keys = [_every_key(partial.bag, names).rename(shared) for partial, names in zip(partials, sources, strict=True)]
+    return replace(plain, key_columns=shared, keys=total(*keys).distinct())
+
+
+@lru_cache(maxsize=4096)
+def _question(
+    term: Term, slot: int, joined: tuple[frozenset[int], ...]
+) -> tuple[Lookup, tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The lookup without keys, the table's columns that keys are shipped for, and where each partial has them."""
     target, selection = term.slots[slot], term.selections[slot]
     if selection is not None:
         selection = selection.rename({target.qualify(name): name for name in target.schema.names})
-    ties = _ties(partial, slot) if partial else []
-    if partial is None or not ties:
-        return Lookup(target.relation, target.schema.names, selection=selection)
-    by_column = {theirs: mine for mine, theirs in reversed(ties)}  # one key column once, however many equalities use it
-    key_columns = tuple(name for name in target.schema.names if target.qualify(name) in by_column)
-    keys = partial.bag.keep([by_column[target.qualify(name)] for name in key_columns]).rename(key_columns)
-    return Lookup(target.relation, target.schema.names, key_columns, _every_key_once(keys), selection)
+    known = [{theirs: mine for mine, theirs in reversed(_ties(term, slots, slot))} for slots in joined]
+    names = target.schema.names
+    shared = tuple(name for name in names if known and all(target.qualify(name) in ties for ties in known))
+    sources = tuple(tuple(ties[target.qualify(name)] for name in shared) for ties in known)
+    return Lookup(target.relation, names, selection=selection), shared, sources
 
 
-def _every_key_once(keys: Bag) -> Bag:
-    """Keys of either sign, each once: a deleted row asks for its partners just as an inserted one does."""
-    return (keys.distinct() + (-keys).distinct()).distinct()
+def _every_key(bag: Bag, names: Sequence[str]) -> Bag:
+    """Keys of rows of either sign: a deleted row asks for its partners just as an inserted one does.
+
+    Signs are dropped row by row, before the projection: an inserted and a deleted row with the same key must not
+    cancel.
+    """
+    return bag.distinct().keep(names) + (-bag).distinct().keep(names)
 
 
-def extend(partial: Partial, slot: int, rows: Bag) -> Partial:
-    """The partial joined with rows of one more slot (of either sign), by every condition that is now complete."""
+def answer(lookup: Lookup, table: Bag) -> Bag:
+    """The lookup's answer from a table that is at hand (a copy, a simulated source)."""
+    rows = table if lookup.selection is None else table.select(lookup.selection)
+    if lookup.keys is not None:
+        rows = rows.matching(lookup.keys, [(name, name) for name in lookup.key_columns])
+    return rows.keep(lookup.columns)
+
+
+def extend(
+    partial: Partial, slot: int, rows: Bag, extra: tuple[str, ...] = (), condition: Expression | None = None
+) -> Partial:
+    """The partial joined with rows of one more slot (of either sign), by every condition that is now complete.
+
+    ``extra`` names columns of ``rows`` that are not the table's, for use in a ``condition`` of the caller's; they are
+    dropped afterwards.
+    """
     joined = partial.joined | {slot}
-    where = conjunction(e for e in partial.term.rest if slot in (s := partial.term.slots_of(e)) and s <= joined)
-    bag = partial.bag.join(_qualified(partial.term, slot, rows), _ties(partial, slot), where)
+    complete = _completed(partial.term, partial.joined, slot)
+    where = conjunction([*complete, *([condition] if condition is not None else [])])
+    ties = _ties(partial.term, partial.joined, slot)
+    bag = partial.bag.join(_qualified(partial.term, slot, rows, extra), ties, where)
+    if extra:
+        bag = bag.keep([name for name in bag.schema.names if name not in extra])
     return Partial(partial.term, joined, bag)
 
 
-def finish(partial: Partial) -> Bag:
-    """The select list over a complete partial: the term's value."""
-    return partial.bag.project(partial.term.output)
+def finish(partial: Partial, extra: tuple[str, ...] = ()) -> Bag:
+    """The select list over a complete partial: the term's value. ``extra`` columns of the caller's are kept behind it.
+    """
+    return partial.bag.project([*partial.term.output, *((name, column(name)) for name in extra)])
 
 
 def _qualified(term: Term, slot: int, rows: Bag, extra: tuple[str, ...] = ()) -> Bag:
-    target, selection = term.slots[slot], term.selections[slot]
+    target, chosen = term.slots[slot], term.selections[slot]
+    # A condition without columns, such as FALSE, belongs to no slot: the first one applies it.
+    constants = [e for e in term.rest if not e.columns] if slot == 0 else []
+    selection = conjunction([*([chosen] if chosen is not None else []), *constants])
     renamed = rows.keep([*target.schema.names, *extra]).rename([*target.names, *extra])
     return renamed if selection is None else renamed.select(selection)
 
 
-def _ties(partial: Partial, slot: int) -> list[tuple[str, str]]:
+@lru_cache(maxsize=4096)
+def _completed(term: Term, joined: frozenset[int], slot: int) -> tuple[Expression, ...]:
+    """The conditions over several slots that can be applied once this slot is joined too."""
+    spans = ((expression, term.slots_of(expression)) for expression in term.rest)
+    return tuple(expression for expression, spanned in spans if slot in spanned and spanned <= joined | {slot})
+
+
+@lru_cache(maxsize=4096)
+def _ties(term: Term, joined: frozenset[int], slot: int) -> tuple[tuple[str, str], ...]:
     """Equalities between what is known and the slot: (known column, the slot's column), qualified."""
-    return [
+    return tuple(
         (theirs, mine)
-        for equality in partial.term.equalities
+        for equality in term.equalities
         for at, mine, other, theirs in equality.sides()
-        if at == slot and other in partial.joined
-    ]
+        if at == slot and other in joined
+    )

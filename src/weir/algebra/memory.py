@@ -9,7 +9,7 @@ from typing import Any
 from weir.algebra.bag import Pairs
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
-from weir.algebra.types import Column, Row, Schema, normalise_row, sort_key
+from weir.algebra.types import BIGINT, Column, Row, Schema, normalise_row, sort_key
 
 Weights = dict[Row, int]
 
@@ -94,10 +94,14 @@ class MemoryBag:
         columns = zip(names, self.schema.types, strict=True)
         return MemoryBag(Schema(Column(name, type_) for name, type_ in columns), self._weights)
 
+    def tagged(self, name: str, value: int) -> MemoryBag:
+        schema = Schema((*self.schema, Column(name, BIGINT)))
+        return MemoryBag(schema, {(*row, value): weight for row, weight in self._weights.items()})
+
     def join(self, other: MemoryBag, on: Pairs = (), where: Expression | None = None) -> MemoryBag:
         schema = Schema((*self.schema, *other.schema))
         if len(set(schema.names)) < len(schema):
-            raise TypeMismatch(f"both sides of a join have a column of the same name: ({self.schema}) and ({other.schema})")
+            raise TypeMismatch(f"both sides of a join have a column of one name: ({self.schema}) and ({other.schema})")
         passes = where.predicate(schema) if where is not None else None
         mine = _picker(self.schema.positions(left for left, _ in on))
         partners = other._index(other.schema.positions(right for _, right in on))
@@ -128,15 +132,15 @@ class MemoryBag:
         return MemoryBag(self.schema, {row: weight for row, weight in self._weights.items() if weight > 0})
 
     def matching(self, keys: MemoryBag, on: Pairs) -> MemoryBag:
-        return self._filter_by(keys, on, wanted=True)
+        return self._filter_by(keys, on, wanted=True, nulls_match=False)
 
-    def without(self, keys: MemoryBag, on: Pairs) -> MemoryBag:
-        return self._filter_by(keys, on, wanted=False)
+    def without(self, keys: MemoryBag, on: Pairs, nulls_match: bool = False) -> MemoryBag:
+        return self._filter_by(keys, on, wanted=False, nulls_match=nulls_match)
 
-    def _filter_by(self, keys: MemoryBag, on: Pairs, wanted: bool) -> MemoryBag:
+    def _filter_by(self, keys: MemoryBag, on: Pairs, wanted: bool, nulls_match: bool) -> MemoryBag:
         theirs = _picker(keys.schema.positions(right for _, right in on))
         present = {theirs(row) for row, weight in keys._weights.items() if weight > 0}
-        present = {key for key in present if None not in key}
+        present = present if nulls_match else {key for key in present if None not in key}
         mine = _picker(self.schema.positions(left for left, _ in on))
         kept = {row: weight for row, weight in self._weights.items() if (mine(row) in present) is wanted}
         return MemoryBag(self.schema, kept)

@@ -1,16 +1,16 @@
 """Queries as sums of signed terms, and substitution: ``V<U>``, ``Q<U>``, and so on.
 
-A **bound term** is a view term in which some slots hold a known delta instead of the base table. A query is a sum of bound terms
-with signs. Substituting an update for a slot binds that slot in every term where it is still the base table, and drops the
-terms where it is bound already: two updates of one slot give nothing.
+A **bound term** is a view term in which some slots hold a known delta instead of the base table. A query is a sum of
+bound terms with signs. Substituting an update for a slot binds that slot in every term where it is still the base
+table, and drops the terms where it is bound already: two updates of one slot give nothing.
 
-A transaction is a run of **sub-updates**, one per slot that its tables fill, in slot order: this is what makes self-joins and
-transactions over several tables need no rule of their own.
+A transaction is a run of **sub-updates**, one per slot that its tables fill, in slot order: this is what makes
+self-joins and transactions over several tables need no rule of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 
 from weir.algebra.bag import Bag
@@ -56,7 +56,8 @@ class BoundTerm:
         return replace(self, sign=-self.sign)
 
     def __str__(self) -> str:
-        parts = [str(s.relation.table) if b is None else f"[{b}]" for s, b in zip(self.term.slots, self.bindings, strict=True)]
+        slots = zip(self.term.slots, self.bindings, strict=True)
+        parts = [slot.relation.table if bag is None else f"[{bag}]" for slot, bag in slots]
         return ("-" if self.sign < 0 else "") + " x ".join(parts)
 
 
@@ -92,6 +93,20 @@ def negate(query: Query) -> Query:
     return tuple(-term for term in query)
 
 
+def incremental(definition: Query, parts: Iterable[SubUpdate], unanswered: Iterable[Query] = ()) -> Query:
+    """``V<U>`` minus ``Q<U>`` for every query that is open, slot after slot of one transaction.
+
+    The sources will answer in a state that holds the whole transaction. So a later slot's delta is also taken out of
+    what the earlier slots of the same transaction ask: they shall see that slot as it was.
+    """
+    still_open = tuple(unanswered)
+    query: Query = ()
+    for part in parts:
+        seen = [substitute(other, part) for other in (*still_open, query)]
+        query = sum((negate(extra) for extra in seen), query + substitute(definition, part))
+    return query
+
+
 def local_part(query: Query) -> Query:
     """The terms the warehouse evaluates by itself."""
     return tuple(term for term in query if term.is_local)
@@ -110,7 +125,7 @@ def evaluate_term(bound: BoundTerm) -> Generator[Lookup, Bag, Bag]:
     for slot in order:
         rows = bound.bindings[slot]
         if rows is None:
-            rows = yield lookup(bound.term, slot, partial)
+            rows = yield lookup(bound.term, slot, *([partial] if partial else []))
         partial = extend(partial, slot, rows) if partial else begin(bound.term, slot, rows)
     assert partial is not None
     return finish(partial).scale(bound.sign)
@@ -126,15 +141,25 @@ def evaluate(query: Query) -> Generator[Lookup, Bag, Bag]:
     return result
 
 
-def evaluate_locally(query: Query) -> Bag:
-    """The value of a query that needs no source."""
+def evaluate_with(query: Query, fetch: Callable[[Lookup], Bag]) -> Bag:
+    """The value of a query whose lookups somebody at hand can answer."""
     steps = evaluate(query)
     try:
         asked = next(steps)
+        while True:
+            asked = steps.send(fetch(asked))
     except StopIteration as stop:
         value: Bag = stop.value
         return value
-    raise AssertionError(f"a local query asked a source: {asked}")
+
+
+def evaluate_locally(query: Query) -> Bag:
+    """The value of a query that needs no source."""
+
+    def refuse(asked: Lookup) -> Bag:
+        raise AssertionError(f"a local query asked a source: {asked}")
+
+    return evaluate_with(query, refuse)
 
 
 def _bind(bindings: tuple[Bag | None, ...], update: SubUpdate) -> tuple[Bag | None, ...]:

@@ -1,24 +1,25 @@
 """Column types, schemas, and what a value of each type looks like in Python.
 
 The types are Spark's, because a view means what Spark SQL means. A value is an ordinary Python object (``int``,
-``Decimal``, ``float``, ``str``, ``bool``, ``date``, ``datetime``, ``bytes``) or ``None`` for NULL. ``normalise`` is the one
-gate through which values enter a bag: it checks them against the type and picks one representative where Python has
-several for what SQL calls the same value, so that bags can be compared with ``==``:
+``Decimal``, ``float``, ``str``, ``bool``, ``date``, ``datetime``, ``bytes``) or ``None`` for NULL. ``normalise`` is
+the one gate through which values enter a bag: it checks them against the type and picks one representative where
+Python has several for what SQL calls the same value, so that bags can be compared with ``==``:
 
 - NaN becomes the one object ``NAN`` (Spark: NaN equals NaN in grouping and in joins);
 - ``-0.0`` becomes ``0.0`` (Spark normalises it in grouping and in joins);
 - a ``float`` (32 bit) is rounded to 32 bits;
 - a decimal is brought to its column's scale;
-- a timestamp with zone is kept in UTC, one without zone stays naive.
+- a timestamp with zone is kept in UTC, one without zone stays naive; neither remembers a ``fold``.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
+from functools import cached_property
 from typing import Any
 
 from weir.algebra.errors import TypeMismatch
@@ -81,7 +82,8 @@ SIMPLE_TYPES = {
 def decimal(precision: int = 10, scale: int = 0) -> Type:
     """The decimal type with so many digits, ``scale`` of them behind the point."""
     if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
-        raise TypeMismatch(f"decimal({precision},{scale}) does not exist: 1 <= precision <= {MAX_PRECISION}, 0 <= scale <= precision")
+        limits = f"1 <= precision <= {MAX_PRECISION}, 0 <= scale <= precision"
+        raise TypeMismatch(f"decimal({precision},{scale}) does not exist: {limits}")
     return Type("decimal", precision, scale)
 
 
@@ -118,8 +120,6 @@ class Schema(tuple[Column, ...]):
     (('a', 'b'), 1, 'a int, b string')
     """
 
-    __slots__ = ()
-
     @classmethod
     def of(cls, **columns: Type) -> Schema:
         return cls(Column(name, type_) for name, type_ in columns.items())
@@ -136,19 +136,30 @@ class Schema(tuple[Column, ...]):
                 start = at + 1
         return cls(columns)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self)
 
-    @property
+    @cached_property
     def types(self) -> tuple[Type, ...]:
         return tuple(column.type for column in self)
 
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {name: at for at, name in reversed(list(enumerate(self.names)))}
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def position(self, name: str) -> int:
-        for at, column in enumerate(self):
-            if column.name == name:
-                return at
-        raise TypeMismatch(f"no column '{name}' among {', '.join(self.names)}")
+        try:
+            return self._positions[name]
+        except KeyError:
+            raise TypeMismatch(f"no column '{name}' among {', '.join(self.names)}") from None
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(self.position(name) for name in names)
@@ -242,13 +253,13 @@ def _date(value: Value, type_: Type) -> Value:
 def _timestamp(value: Value, type_: Type) -> Value:
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise _misfit(value, type_)
-    return value.astimezone(UTC)
+    return value.astimezone(UTC).replace(fold=0)
 
 
 def _timestamp_ntz(value: Value, type_: Type) -> Value:
     if not isinstance(value, datetime) or value.tzinfo is not None:
         raise _misfit(value, type_)
-    return value
+    return value.replace(fold=0)
 
 
 def _void(value: Value, type_: Type) -> Value:

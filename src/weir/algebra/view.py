@@ -7,8 +7,8 @@ column is called ``alias.column``. The term's conditions are split by what they 
 - **selections** on one slot alone: they can be applied before anything else;
 - the **rest**: everything that spans slots and is no plain equality, applied as soon as its columns are together.
 
-``weir.algebra.sql`` builds this from SQL text. Room for aggregates: they would stand above the sum of terms, as a function
-of its bag, and nothing below would change.
+``weir.algebra.sql`` builds this from SQL text. Room for aggregates: they would stand above the sum of terms, as a
+function of its bag, and nothing below would change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import TypeVar
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.expression import Expression
 from weir.algebra.types import Column, Schema
-
 
 T = TypeVar("T")
 
@@ -67,9 +66,11 @@ class Equality:
         return f"{self.left} = {self.right}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
-    """``project(select(slot x slot x ...))``."""
+    """``project(select(slot x slot x ...))``. Compared by identity: a view has its terms once, and they are hashed
+    often.
+    """
 
     slots: tuple[Slot, ...]
     equalities: tuple[Equality, ...] = ()
@@ -122,14 +123,14 @@ class Term:
         return reached
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """A named sum of terms with the user's options."""
 
     name: str
     terms: tuple[Term, ...]
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    text: str = field(default="", compare=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -148,8 +149,7 @@ class View:
 
     def needed_columns(self, relation: Relation) -> tuple[str, ...]:
         """The columns of a table that any slot of the view needs."""
-        wanted = {name for t in self.terms for s in t.slots if s.relation == relation for name in s.schema.names}
-        return tuple(sorted(wanted))
+        return _unique(name for t in self.terms for s in t.slots if s.relation == relation for name in s.schema.names)
 
     @property
     def keyed(self) -> bool:

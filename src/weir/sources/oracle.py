@@ -136,7 +136,10 @@ class Inexact(WeirError):
 
 
 class Follower:
-    """A source and its replay, compared at every step. Begins with a first load unless told from which replay to go on."""
+    """A source and its replay, compared at every step.
+
+    Begins with a first load unless told from which replay to go on.
+    """
 
     def __init__(self, source: Source, columns: Mapping[Relation, Sequence[str]], replay: Replay | None = None) -> None:
         self.source = source

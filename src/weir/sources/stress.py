@@ -132,14 +132,19 @@ def find_workload(kind: str, mutation: str | None = None) -> Workload:
     return workload
 
 
-def run_stress(workload: Workload, seconds: float, seed: int = 0, writers: int = 3, loads: int = 3) -> StressReport:
-    """Starts the workload, stresses it for so long, stops it, and tells the verdict."""
+def run_stress(
+    workload: Workload, seconds: float, seed: int = 0, writers: int = 3, loads: int = 3, until_wrong: bool = False
+) -> StressReport:
+    """Starts the workload, stresses it for so long once its writers write, stops it, and tells the verdict.
+
+    With ``until_wrong`` it ends with the first failure, for planted mutations.
+    """
     with workload:
         run = _Run(workload, seed)
-        began = time.monotonic()
         try:
             with _Crew(workload, seed, writers) as crew:
-                run.visit_until(began + seconds, crew, loads)
+                began = time.monotonic()
+                run.visit_until(began + seconds, crew, loads, until_wrong)
             run.end()
         finally:
             run.close()
@@ -214,11 +219,11 @@ class _Run:
 
     # -- visiting ---------------------------------------------------------------------------------------------------
 
-    def visit_until(self, end: float, crew: _Crew, loads: int) -> None:
+    def visit_until(self, end: float, crew: _Crew, loads: int, until_wrong: bool) -> None:
         began = time.monotonic()
         times = _Times(self.workload, began, end, loads)
         self.load()
-        while (now := time.monotonic()) < end:
+        while (now := time.monotonic()) < end and not (until_wrong and self.wrong):
             if times.due("load", now):
                 self.load()
             if times.due("kill", now):
@@ -323,21 +328,36 @@ class _Times:
         return True
 
 
+@dataclass(frozen=True)
+class Flag:
+    """A flag between processes without a lock: a writer killed while it looks must not keep the others from looking."""
+
+    value: Any
+
+    def set(self) -> None:
+        self.value.value = 1
+
+    def is_set(self) -> bool:
+        return bool(self.value.value)
+
+
 class _Crew:
     """The writing processes. Each has a number of its own for ever, so that ledger ids stay unique."""
 
     def __init__(self, workload: Workload, seed: int, size: int) -> None:
         self.workload, self.seed, self.size, self.number = workload, seed, size, 0
         self.context = multiprocessing.get_context("spawn")
-        self.stop = self.context.Event()
+        self.stop = Flag(self.context.Value("b", 0, lock=False))
         self.processes: list[Any] = []
 
-    def _hire(self) -> None:
+    def _hire(self) -> Any:
+        """A new writer; returns its count of commits."""
         self.number += 1
         writer, commits = self.workload.writer(self.number, self.seed), self.context.Value("q", 0, lock=False)
         process = self.context.Process(target=writer.run, args=(self.stop, commits), daemon=True)
         process.start()
         self.processes.append(process)
+        return commits
 
     def kill_one(self) -> None:
         """kill -9 in the middle of whatever it does, and another in its place."""
@@ -347,9 +367,20 @@ class _Crew:
         self._hire()
 
     def __enter__(self) -> _Crew:
-        for _ in range(self.size):
-            self._hire()
+        try:
+            self._wait([self._hire() for _ in range(self.size)])
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _wait(self, counts: list[Any]) -> None:
+        """Until every writer has committed something: on a busy machine processes take their time to start."""
+        until = time.monotonic() + LONGEST_ABSENCE
+        while not all(count.value for count in counts):
+            if time.monotonic() > until or not all(process.is_alive() for process in self.processes):
+                raise WeirError(f"{self.workload.kind}: the writers do not write; run one by hand to see why")
+            time.sleep(0.05)
 
     def __exit__(self, *problem: object) -> None:
         self.stop.set()

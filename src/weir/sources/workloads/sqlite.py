@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from weir.algebra.hops import Lookup
 from weir.sources.source import Source, Visit
-from weir.sources.sqlite import Snapshot, SqliteSource
-from weir.sources.sqlite_capture import install
+from weir.sources.sqlite.capture import install
+from weir.sources.sqlite.source import Snapshot, SqliteSource
 from weir.sources.stress import COLUMNS, Workload
 from weir.sources.writers import Operation, Writer
 

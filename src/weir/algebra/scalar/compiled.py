@@ -1,0 +1,149 @@
+"""A typed, compiled expression, and how to build on one: cast it, apply an operation that NULL passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import itemgetter
+
+from weir.algebra.errors import EvaluationError, WeirError
+from weir.algebra.scalar.arithmetic import Operation
+from weir.algebra.scalar.casts import Cast, caster
+from weir.algebra.scalar.text_numbers import Unreadable
+from weir.algebra.types import BOOLEAN, NULL, Row, Type, Value
+
+Evaluate = Callable[[Row], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A type and a function from row to value, with what else is known, for shorter functions on the hot paths."""
+
+    type: Type
+    value: Evaluate
+    column: int | None = None  # it is nothing but this column
+    fixed: bool = False  # it is the same for every row, namely:
+    constant: Value = None
+    literal: bool = False  # it is written as a literal (Spark types an integer literal beside a decimal by its digits)
+
+
+def column(type_: Type, position: int) -> Compiled:
+    return Compiled(type_, itemgetter(position), column=position)
+
+
+def constant(type_: Type, value: Value, literal: bool = False) -> Compiled:
+    return Compiled(type_, lambda row: value, fixed=True, constant=value, literal=literal)
+
+
+TRUE, FALSE = constant(BOOLEAN, True), constant(BOOLEAN, False)
+
+
+def cast(operand: Compiled, target: Type, safe: bool = False) -> Compiled:
+    """CAST, or TRY_CAST when ``safe``."""
+    convert = caster(operand.type, target)
+    if convert is None:
+        return replace(operand, type=target, literal=False)
+    function = _try_cast(operand, convert) if safe else _strict_cast(operand, convert, target)
+    return _folded(Compiled(target, function), operand)
+
+
+def _strict_cast(operand: Compiled, convert: Cast, target: Type) -> Evaluate:
+    inner = operand.value
+
+    def evaluate(row: Row) -> Value:
+        value = inner(row)
+        try:
+            return None if value is None else convert(value)
+        except Unreadable:
+            way_out = "use TRY_CAST to get NULL instead"
+            raise EvaluationError(f"{value!r} of type {operand.type} cannot be cast to {target}; {way_out}") from None
+
+    return evaluate
+
+
+def _try_cast(operand: Compiled, convert: Cast) -> Evaluate:
+    inner = operand.value
+
+    def evaluate(row: Row) -> Value:
+        value = inner(row)
+        try:
+            return None if value is None else convert(value)
+        except Unreadable:
+            return None
+
+    return evaluate
+
+
+def _folded(result: Compiled, *operands: Compiled) -> Compiled:
+    """Computed once when the operands are fixed; unless that fails, for then it must fail only where it is reached."""
+    if not all(operand.fixed for operand in operands):
+        return result
+    try:
+        return constant(result.type, result.value(()))
+    except WeirError:
+        return result
+
+
+def strict(type_: Type, operation: Operation, left: Compiled, right: Compiled) -> Compiled:
+    """``operation`` on two operands; NULL when the left is NULL, and then when the right is."""
+    if NULL in (left.type, right.type):
+        assert left.type == right.type, "operands are cast to one type first"
+    return _folded(Compiled(type_, _strict_function(operation, left, right)), left, right)
+
+
+def _strict_function(operation: Operation, left: Compiled, right: Compiled) -> Evaluate:
+    if left.column is not None and right.column is not None:
+        return _column_and_column(operation, left.column, right.column)
+    if left.column is not None and right.fixed and right.constant is not None:
+        return _column_and_constant(operation, left.column, right.constant)
+    first, second = left.value, right.value
+
+    def evaluate(row: Row) -> Value:
+        one = first(row)
+        if one is None:
+            return None
+        other = second(row)
+        return None if other is None else operation(one, other)
+
+    return evaluate
+
+
+def _column_and_column(operation: Operation, left: int, right: int) -> Evaluate:
+    def evaluate(row: Row) -> Value:
+        one, other = row[left], row[right]
+        return None if one is None or other is None else operation(one, other)
+
+    return evaluate
+
+
+def _column_and_constant(operation: Operation, left: int, other: Value) -> Evaluate:
+    def evaluate(row: Row) -> Value:
+        one = row[left]
+        return None if one is None else operation(one, other)
+
+    return evaluate
+
+
+def strict_from_right(type_: Type, operation: Operation, left: Compiled, right: Compiled) -> Compiled:
+    """The same, but the right operand is evaluated first: so Spark treats a divisor."""
+    first, second = right.value, left.value
+
+    def evaluate(row: Row) -> Value:
+        one = first(row)
+        if one is None:
+            return None
+        other = second(row)
+        return None if other is None else operation(other, one)
+
+    return _folded(Compiled(type_, evaluate), left, right)
+
+
+def unary(type_: Type, operation: Callable[[Value], Value], operand: Compiled) -> Compiled:
+    """``operation`` on one operand; NULL when that is NULL."""
+    inner = operand.value
+
+    def evaluate(row: Row) -> Value:
+        value = inner(row)
+        return None if value is None else operation(value)
+
+    return _folded(Compiled(type_, evaluate), operand)

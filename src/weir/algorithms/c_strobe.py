@@ -1,0 +1,187 @@
+"""C-Strobe: complete consistency for keyed views, by asking again for what later deletes hid.
+
+Paper: Zhuge, Garcia-Molina and Wiener, "The Strobe Algorithms for Multi-Source Warehouse Consistency", section 6,
+algorithm 3.
+
+Updates wait in a queue and are shown one at a time. A delete is a key-delete on the view. An insert U_i asks V<U_i>;
+by the time an answer is in, updates behind U_i have arrived, and the answer must be brought back to the state right
+after U_i:
+- a later **delete** U_p may have hidden tuples. They are asked for: Q<U_p>, the query with the deleted row in its
+  place, whose answer is brought back in the same way (deletes behind U_p), until no table is left to ask;
+- a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete
+  between U_i and it is of the same tuple (then it was there before, too). Results gather in Delta as a set of full
+  join tuples (all needed columns of all tables: two versions of one key may be there for a while), which reach the
+  view after projection. Columns that the view does not need are cut off first, so that two versions of a row that
+  differ only there are the same tuple.
+
+Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table
+for all its deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is
+empty): fewer commits, strong instead of complete.
+
+C-Strobe knows no transactions and takes their changes one by one (C-TStrobe does not).
+
+Needs: keys. Promised level: complete for single updates; strong for every > 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from weir.algebra.bag import Bag
+from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
+from weir.algebra.expression import column
+from weir.algebra.query import Query, SubUpdate, evaluate_locally, sub_updates, substitute, whole
+from weir.algebra.view import Term, View
+from weir.algorithms.base import KEYS, SINGLE_UPDATE, Algorithm, Facts
+from weir.algorithms.keys import key_deletes, narrowed, single_changes
+from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
+from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
+
+Place = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
+LAST = 1 << 30
+
+
+class CStrobe(Algorithm):
+    """One update at a time, brought back to its own state."""
+
+    facts = Facts(
+        11, "c-strobe", "Strobe 6", {SINGLE_UPDATE: "complete"}, "up to K^(n-2); grouped (n-1)!", (KEYS,)
+    )
+
+    def __init__(self, *arguments: Any, grouped: bool = False, every: int = 1, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if every < 1:
+            raise WeirError(f"showing the view every {every} updates makes no sense; give a number of at least 1")
+        self.grouped, self.every = grouped, every
+        self.wide = widened(self.view)
+        self.queue: dict[int, Update] = {}  # single changes, the first one being processed
+        self.last_of: dict[int, bool] = {}  # whether a change is the last of its transaction
+        self.steps = 0
+        self.busy = False
+        self.actions: list[Action] = []
+        self.gathered = 0  # changes in ``actions``
+        self.shown: dict[str, Position] = {}
+
+    def on_update(self, update: Update) -> Iterator[Effect]:
+        changes = self._changes(narrowed(self.view, update))
+        for place, change in enumerate(changes):
+            self.steps += 1
+            self.queue[self.steps] = change
+            self.last_of[self.steps] = place == len(changes) - 1
+        yield from self._process_next()
+
+    def _changes(self, update: Update) -> list[Update]:
+        return single_changes(self.view, update)
+
+    def reply_for(self, key: Hashable, answer: Answer) -> Reply:
+        return Reply(answer.bags, tuple(self.queue.items()))
+
+    def _process_next(self) -> Iterator[Effect]:
+        if self.busy or not self.queue:
+            return
+        self.busy = True
+        at, change = next(iter(self.queue.items()))
+        self.actions += key_deletes(self.view, change.changes)
+        yield from self.start(at, effect_of_insert, self.wide, self.view, at, change, self.grouped)
+
+    def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
+        at, change = next(iter(self.queue.items()))
+        del self.queue[at]
+        self.actions += [] if result is None else [AddMissing(result)]
+        self.gathered += 1
+        if self.last_of.pop(at):
+            self.shown[change.source] = change.position
+        if self.gathered >= self.every or not self.queue:
+            yield self.commit(*self.actions, positions=self.shown)
+            self.actions, self.gathered = [], 0
+        self.busy = False
+        yield from self._process_next()
+
+
+def widened(view: View) -> View:
+    """The same joins with every needed column of every table as output, under its qualified name."""
+    terms = []
+    for term in view.terms:
+        output = tuple((name, column(name)) for slot in term.slots for name in slot.names)
+        terms.append(Term(term.slots, term.equalities, term.selections, term.rest, output))
+    return View(view.name, tuple(terms), view.options, view.text)
+
+
+def effect_of_insert(wide: View, view: View, at: int, change: Update, grouped: bool) -> Steps:
+    """What an update's inserts add to the view in the state right after it; None when it inserts nothing."""
+    inserted = [(c.relation, c.inserted) for c in change.changes if c.inserted is not None]
+    definition = whole(wide)
+    first = tuple(term for part in sub_updates(wide, inserted) for term in substitute(definition, part))
+    if not first:
+        return None
+    delta: Bag | None = None
+    arrived: Numbered = ()
+    todo: list[tuple[Query, Place]] = [(first, (at, LAST))]
+    while todo:
+        query, since = todo.pop(0)
+        answer, arrived = yield from _evaluate(query, arrived)
+        delta = answer.distinct() if delta is None else (delta + answer).distinct()
+        todo += _compensations(wide, query, since, arrived, grouped)
+    assert delta is not None
+    for inserts in _shown_too_early(wide, at, arrived):
+        delta = delta.without(inserts.delta, _full_tuple(wide, inserts), nulls_match=True)
+    return delta.project(view.terms[0].output).distinct()
+
+
+def _evaluate(query: Query, arrived: Numbered) -> Steps:
+    if all(term.is_local for term in query):
+        return evaluate_locally(query), arrived
+    (answer,), reply = yield from pose_and_see(query)
+    return answer, reply.arrived
+
+
+def _compensations(
+    wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool
+) -> list[tuple[Query, Place]]:
+    """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
+    deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
+    if grouped:
+        deletes = [(since, part) for part in _together(deletes)]
+    return [(hidden, place) for place, part in deletes if (hidden := substitute(query, part))]
+
+
+def _deletes(wide: View, arrived: Numbered) -> Iterator[tuple[Place, SubUpdate]]:
+    """Every slot's deletes in the order in which they count; those of one transaction one after the other."""
+    for number, update in arrived:
+        deleted = [(change.relation, change.deleted) for change in update.changes if change.deleted is not None]
+        for place, part in enumerate(sub_updates(wide, deleted)):
+            yield (number, place), part
+
+
+def _together(deletes: list[tuple[Place, SubUpdate]]) -> Iterator[SubUpdate]:
+    by_slot: dict[tuple[int, int], Bag] = {}
+    for _, part in deletes:
+        before = by_slot.get((part.term, part.slot))
+        by_slot[part.term, part.slot] = part.delta if before is None else (before + part.delta).distinct()
+    for (term, slot), rows in by_slot.items():
+        yield SubUpdate(term, slot, rows)
+
+
+def _shown_too_early(wide: View, at: int, arrived: Numbered) -> Iterator[SubUpdate]:
+    """Inserts behind ``at``, without the rows that a delete between had removed: those had been there before."""
+    deleted: dict[Relation, Bag] = {}
+    for number, update in arrived:
+        for change in update.changes if number > at else ():
+            rows = change.inserted
+            if rows is not None and change.relation in deleted:
+                same = [(name, name) for name in rows.schema.names]
+                rows = rows.without(deleted[change.relation], same, nulls_match=True)
+            if rows is not None:
+                yield from sub_updates(wide, [(change.relation, rows)])
+            if change.deleted is not None:
+                before = deleted.get(change.relation)
+                deleted[change.relation] = change.deleted if before is None else before + change.deleted
+
+
+def _full_tuple(wide: View, inserts: SubUpdate) -> list[tuple[str, str]]:
+    slot = wide.terms[inserts.term].slots[inserts.slot]
+    return list(zip(slot.names, slot.schema.names, strict=True))
+
+

@@ -1,0 +1,104 @@
+"""``weir bench``: measurements, as tables, pictures or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+bench_app = typer.Typer(help="Measure: the papers' figures and the simulator's own speed.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
+
+
+@bench_app.command()
+def eca(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-eca"),
+    quick: Quick = False,
+) -> None:
+    """Figures 6.2 to 6.5 of the ECA paper: formulas against what the simulator measures."""
+    from weir.bench.eca import QUICK, Sizes, Study  # what draws pictures is slow to load
+
+    study = Study(QUICK if quick else Sizes())
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import eca_report
+
+    console = Console()
+    console.print("Every cell: measured / the paper's formula. A letter marks a difference of more than a tenth.\n")
+    for table, notes in eca_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    console.print(eca_report.crossover_table(study))
+    for path in eca_report.pictures(study.rows, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
+def partition(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-partition"),
+) -> None:
+    """Refresh times of the Partition paper: formulas against what the simulator measures, and the space they cost."""
+    from weir.bench.partition import Study  # what draws pictures is slow to load
+
+    study = Study()
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import partition_report
+
+    console = Console()
+    console.print("Every cell: measured / the paper's formula, in message times t (or rows).\n")
+    for table, notes in partition_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    for path in partition_report.pictures(study.rows, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
+def explore(
+    algorithm: Annotated[
+        list[str] | None, typer.Option("--algorithm", "-a", help="Which algorithms, by name; repeat for several.")
+    ] = None,
+    size: Annotated[
+        list[str] | None, typer.Option("--size", "-s", help="Sources x updates at each, as in 3x3; repeat for several.")
+    ] = None,
+    as_json: AsJson = False,
+    quick: Quick = False,
+) -> None:
+    """How fast every schedule of a small scenario is explored."""
+    from weir.bench import explore as benchmark
+
+    chosen = tuple(algorithm) if algorithm else benchmark.ALGORITHMS
+    sizes = [benchmark.Size.parse(text) for text in size] if size else benchmark.QUICK if quick else benchmark.SIZES
+    results = benchmark.measure(chosen, sizes)
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(results), indent=1))
+    else:
+        Console().print(benchmark.table(results))
+
+
+@bench_app.command()
+def ring(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-ring"),
+) -> None:
+    """Latencies of ring and star in virtual time, beside the Ring paper's."""
+    from weir.bench import ring as benchmark
+
+    rows = benchmark.measure()
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(rows), indent=1))
+        return
+    console = Console()
+    console.print(benchmark.table(rows))
+    console.print("\n".join(benchmark.notes(rows)), highlight=False)
+    console.print(f"picture: {benchmark.picture(rows, out)}", highlight=False)

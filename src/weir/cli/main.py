@@ -1,0 +1,53 @@
+"""The command ``weir``: a list of its commands, and what becomes of errors.
+
+Exit codes: 0 fine, 1 a check failed (a level not held, a difference found), 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from weir import __version__
+from weir.algebra.errors import WeirError
+from weir.cli.bench import bench_app
+from weir.cli.demo import demo
+from weir.cli.simulate import simulate
+
+
+class _Commands(TyperGroup):
+    """The group of all commands: an error that the user can mend is one message, without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WeirError as problem:
+            typer.echo(f"weir: {problem}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command()(demo)
+app.command()(simulate)
+app.add_typer(bench_app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"weir {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _weir(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Materialized views over several autonomous databases, at a consistency level declared, held and checked."""
+
+
+def main() -> None:
+    app()
