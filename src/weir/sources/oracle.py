@@ -62,8 +62,7 @@ class Replay:
         for number, transaction in enumerate(visit.transactions):
             deltas = by_number.get(number, {})
             name = f"transaction {transaction.identifier}"
-            truncated = [relation for relation, numbers in visit.truncations.items() if number in numbers]
-            for relation in truncated:
+            for relation in (r for r, numbers in visit.truncations.items() if number in numbers):
                 self.tables[relation].clear()
             for relation, delta in deltas.items():
                 failures += [f"{name}: {problem}" for problem in self._follow(relation, delta)]
