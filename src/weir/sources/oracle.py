@@ -62,7 +62,8 @@ class Replay:
         for number, transaction in enumerate(visit.transactions):
             deltas = by_number.get(number, {})
             name = f"transaction {transaction.identifier}"
-            for relation in (r for r, numbers in visit.truncations.items() if number in numbers):
+            truncated = [relation for relation, numbers in visit.truncations.items() if number in numbers]
+            for relation in truncated:
                 self.tables[relation].clear()
             for relation, delta in deltas.items():
                 failures += [f"{name}: {problem}" for problem in self._follow(relation, delta)]
