@@ -154,6 +154,9 @@ class Schema(tuple[Column, ...]):
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Schema, (tuple(self),))  # without the hash: another process hashes text differently
+
     def position(self, name: str) -> int:
         try:
             return self._positions[name]
