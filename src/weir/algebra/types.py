@@ -172,6 +172,12 @@ class Schema(tuple[Column, ...]):
     def only(self, names: Iterable[str]) -> Schema:
         return Schema(self[self.position(name)] for name in names)
 
+    def joined(self, other: Schema) -> Schema:
+        """My columns, then the other's; the two must not share a name."""
+        if set(self.names) & set(other.names):
+            raise TypeMismatch(f"both sides of a join have a column of the same name: ({self}) and ({other})")
+        return Schema((*self, *other))
+
     def __str__(self) -> str:
         return ", ".join(f"{column.name} {column.type}" for column in self)
 

@@ -134,9 +134,7 @@ class ArrowBag:
         return ArrowBag(Schema((*self.schema, Column(name, BIGINT))), table, self._consolidated)
 
     def join(self, other: ArrowBag, on: Pairs = (), where: Expression | None = None) -> ArrowBag:
-        schema = Schema((*self.schema, *other.schema))
-        if len(set(schema.names)) < len(schema):
-            raise TypeMismatch(f"both sides of a join have a column of the same name: ({self.schema}) and ({other.schema})")
+        schema = self.schema.joined(other.schema)
         filter_ = condition(where, schema) if where is not None else None
         if filter_ is not None and filter_.on_columns is None:
             self._consolidate(), other._consolidate()
@@ -147,12 +145,12 @@ class ArrowBag:
     def _passing(self, other: ArrowBag, pairs: tuple[Any, Any], filter_: Condition) -> tuple[Any, Any]:
         """The pairs that satisfy a condition; only the columns it reads are fetched for all of them."""
         mine, theirs = pairs
-        read = {
-            name: self._table.column(name).take(mine) if name in self.schema.names else other._table.column(name).take(theirs)
-            for name in filter_.schema.names
-        }
+        read = filter_.schema.names
+        left = self._table.select([name for name in read if name in self.schema.names]).take(mine)
+        right = other._table.select([name for name in read if name in other.schema.names]).take(theirs)
         # The row numbers ride along, so that the table has its length also when the condition reads nothing.
-        mask = filter_.mask(pa.table({**read, "": mine}))
+        columns = [*left.columns, *right.columns, mine]
+        mask = filter_.mask(pa.table(columns, [*left.column_names, *right.column_names, "row number"]))
         return mine.filter(mask), theirs.filter(mask)
 
     def _paired(self, other: ArrowBag, schema: Schema, mine: Any, theirs: Any) -> ArrowBag:
@@ -214,7 +212,7 @@ class ArrowBag:
         return str(self.to_memory())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As one Arrow stream of the consolidated rows (a pickled slice of a table would take the whole table along)."""
+        """As one Arrow stream of the consolidated rows: a pickled slice of a table would take the whole table along."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as stream:
             stream.write_table(self.table)

@@ -20,12 +20,13 @@ from weir.algebra.expression import Expression, column_name, parse
 from weir.algebra.types import Row, Schema, Type, Value, normalise
 
 Evaluation = Callable[[pa.Table], pa.ChunkedArray]
+Kernels = dict[type[exp.Expression], Callable[..., pa.ChunkedArray]]
 
-_COMPARISONS = {
+_COMPARISONS: Kernels = {
     exp.EQ: pc.equal, exp.NEQ: pc.not_equal, exp.LT: pc.less, exp.LTE: pc.less_equal, exp.GT: pc.greater,
     exp.GTE: pc.greater_equal,
 }  # fmt: skip
-_CONNECTIVES = {exp.And: pc.and_kleene, exp.Or: pc.or_kleene}
+_CONNECTIVES: Kernels = {exp.And: pc.and_kleene, exp.Or: pc.or_kleene}
 _PLAIN_ORDER = {"string", "binary", "date", "timestamp", "timestamp_ntz", "decimal"}
 
 

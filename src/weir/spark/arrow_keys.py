@@ -10,6 +10,7 @@ Keys are brought to a form in which Arrow's hash join means what SQL's ``=`` mea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,8 +73,10 @@ def _comparable(key: pa.ChunkedArray, nulls_match: bool) -> list[pa.ChunkedArray
 
 def _stand_in(type_: pa.DataType) -> pa.Scalar:
     """Some value of the type."""
-    text = pa.types.is_string(type_) or pa.types.is_binary(type_)
-    return pa.scalar("" if text else 0).cast(type_)
+    if pa.types.is_decimal(type_):
+        return pa.scalar(Decimal(0), type_)
+    empty = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
+    return pa.scalar(empty.get(type_, 0), type_)
 
 
 def _meeting_type(left: Type, right: Type) -> pa.DataType:

@@ -139,9 +139,7 @@ class FrameBag:
         return FrameBag(schema, self._select([*self._columns(), _bigint(value)]), self._consolidated)
 
     def join(self, other: FrameBag, on: Pairs = (), where: Expression | None = None) -> FrameBag:
-        schema = Schema((*self.schema, *other.schema))
-        if len(set(schema.names)) < len(schema):
-            raise TypeMismatch(f"both sides of a join have a column of the same name: ({self.schema}) and ({other.schema})")
+        schema = self.schema.joined(other.schema)
         behind = other._frame.toDF(*map(_name, range(len(self.schema), len(schema))), _OTHER_WEIGHT)
         ties = [schema.positions(pair) for pair in on]
         conditions = [_column(mine) == _column(theirs) for mine, theirs in ties]
@@ -170,12 +168,11 @@ class FrameBag:
 
     def _filter_by(self, keys: FrameBag, on: Pairs, kind: str, compare: Any) -> FrameBag:
         """A semi- or anti-join: it keeps a row or not, however often its key is found."""
-        theirs = keys.schema.positions(right for _, right in on)
+        found = keys.positive().keep([right for _, right in on])
         names = [f"key{at}" for at in range(len(on))]
-        found = keys.positive()._frame.select(*(_column(at).alias(name) for at, name in zip(theirs, names, strict=True)))
         mine = self.schema.positions(left for left, _ in on)
         conditions = [compare(_column(at), F.col(name)) for at, name in zip(mine, names, strict=True)]
-        return self._same(self._frame.join(found, _all(conditions), kind))
+        return self._same(self._frame.join(found._frame.toDF(*names, _OTHER_WEIGHT), _all(conditions), kind))
 
     # -- looking in ----------------------------------------------------------------------------------------------------
 

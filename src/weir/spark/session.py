@@ -27,7 +27,9 @@ _APPLICATION = {
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def open_session(place: str = "local[*]", name: str = "weir", settings: Mapping[str, str] | None = None) -> SparkSession:
+def open_session(
+    place: str = "local[*]", name: str = "weir", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """A session at ``place``: a master (``local[*]``, ``spark://host:port``, ...) or a Spark Connect address
     (``sc://host:port``). ``settings`` are Spark's own and win over ours.
 
