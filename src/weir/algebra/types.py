@@ -29,6 +29,7 @@ Row = tuple[Value, ...]
 
 NAN = float("nan")
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 MAX_PRECISION = 38
 
 
@@ -58,6 +59,11 @@ class Type:
     @property
     def is_numeric(self) -> bool:
         return self.is_integer or self.is_fraction or self.name == "decimal"
+
+    @property
+    def whole_digits(self) -> int:
+        """The digits before the point, for an integer as many as Spark gives it beside a decimal."""
+        return _INTEGER_DIGITS.get(self.name, self.precision - self.scale)
 
     @property
     def family(self) -> str:

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from weir.algebra.arrow_types import arrow_type
 from weir.algebra.errors import TypeMismatch
-from weir.algebra.types import Type
+from weir.algebra.types import MAX_PRECISION, Type
 
 Keys = Sequence[tuple[pa.ChunkedArray, Type]]  # the key columns of one side
 _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 def row_numbers(count: int) -> pa.Array:
@@ -95,5 +94,5 @@ def _meeting_type(left: Type, right: Type) -> pa.DataType:
 
 def _decimal_for(left: Type, right: Type) -> pa.DataType:
     scale = max(left.scale, right.scale)
-    whole = max(_DIGITS.get(type_.name, type_.precision - type_.scale) for type_ in (left, right))
-    return pa.decimal128(whole + scale, scale) if whole + scale <= 38 else pa.decimal256(whole + scale, scale)
+    digits = max(left.whole_digits, right.whole_digits) + scale
+    return pa.decimal128(digits, scale) if digits <= MAX_PRECISION else pa.decimal256(digits, scale)
