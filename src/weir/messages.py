@@ -1,4 +1,5 @@
 """The messages, in the order they flow: a source's Update, the warehouse's Ask, the source's Answer, the Commit.
+Algorithms with nodes at the sources have messages of their own besides (NodeMessage).
 
 All are frozen: a message that was sent does not change. Updates and answers of one source reach the warehouse in ONE
 first-in-first-out order; that is the promise every algorithm stands on.
@@ -14,10 +15,10 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query
 
-Position = int | str  # the simulator counts transactions; a real source has its own opaque text. Algorithms only copy it.
+Position = int | str  # the simulator counts transactions, a real source has its own opaque text; algorithms copy it
 
 
-# -- source to warehouse: what happened ---------------------------------------------------------------------------------
+# -- source to warehouse: what happened -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,29 @@ class Answer:
         return f"A{self.identifier}: " + "; ".join(f"{{{bag}}}" for bag in self.bags)
 
 
+# -- between nodes and the warehouse -----------------------------------------------------------------------------------
+
+
+class NodeMessage:
+    """What an algorithm's nodes at the sources and its part at the warehouse say to each other: a token, say.
+
+    Its subclasses are frozen dataclasses, and need no channel that keeps the order.
+    """
+
+    @property
+    def idle(self) -> bool:
+        """It carries nothing: a token that only goes round."""
+        return False
+
+
+@dataclass(frozen=True)
+class Send:
+    """A message to the node at a source, or (None) to the warehouse."""
+
+    to: str | None
+    message: NodeMessage
+
+
 # -- warehouse to view: commits ----------------------------------------------------------------------------------------
 
 
@@ -180,5 +204,5 @@ def apply_actions(view: Bag, actions: tuple[Action, ...]) -> Bag:
     return view
 
 
-Message = Update | Answer
-Effect = Ask | Commit
+Message = Update | Answer | NodeMessage
+Effect = Ask | Commit | Send

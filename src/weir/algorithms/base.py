@@ -21,11 +21,15 @@ from weir.algebra.bag import Bag
 from weir.algebra.errors import WeirError
 from weir.algebra.query import Query, whole
 from weir.algebra.view import View
+from weir.algorithms.node import Node
 from weir.algorithms.procedure import Memory, Procedure, Reply, Steps
-from weir.messages import Action, Answer, Ask, Commit, Effect, Message, Position, Update
+from weir.messages import Action, Answer, Ask, Commit, Effect, Message, NodeMessage, Position, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
 SCENARIOS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)
+
+
+_NOT_STATE = ("view", "definition", "memory")
 
 
 class NeedNotMet(WeirError):
@@ -71,9 +75,10 @@ class Algorithm(ABC):
     """One view's maintenance. Give it messages in order; it returns effects in order."""
 
     facts: ClassVar[Facts]
+    perpetual: ClassVar[bool] = False  # its messages never stop by themselves; it rests when all of them are idle
 
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
-        """``auxiliary`` holds the initial content of what ``facts.auxiliary`` asked for, at the view's own initial
+        """``auxiliary`` holds the initial content of what ``auxiliary_for`` asked for, at the view's own initial
         state.
         """
         self.view = view
@@ -85,6 +90,7 @@ class Algorithm(ABC):
         self.waiting: dict[int, tuple[Hashable, int]] = {}  # open question -> (procedure, place in its questions)
         self.replies: dict[tuple[Hashable, int], Reply] = {}  # answers kept until the rest of that round is in
         self.memory: Memory | None = None  # a simulator may share one between all forks
+        self.repeating = False  # inside ``repeat``
         if options:
             raise WeirError(f"{self.facts.name} has no option '{next(iter(options))}'")
 
@@ -94,6 +100,11 @@ class Algorithm(ABC):
         for need in cls.facts.needs:
             need.require(view, cls.facts.name, setting)
 
+    @classmethod
+    def auxiliary_for(cls, view: View, **options: Any) -> Mapping[str, Query]:
+        """What must be loaded beside the view before it starts, by name; options may change it."""
+        return cls.facts.auxiliary(view)
+
     # -- what the driver calls ----------------------------------------------------------------------------------------
 
     def receive(self, message: Message) -> list[Effect]:
@@ -102,7 +113,13 @@ class Algorithm(ABC):
             self.updates += 1
             self.received[message.source] = message.position
             return list(self.on_update(message))
-        return list(self._answered(message))
+        if isinstance(message, Answer):
+            return list(self._answered(message))
+        return list(self.on_message(message))
+
+    def node(self, source: str) -> Node | None:
+        """What works at this source on the algorithm's behalf; the source's updates then go to it and nowhere else."""
+        return None
 
     def fork(self) -> Self:
         """An independent copy that behaves the same from here on."""
@@ -113,9 +130,17 @@ class Algorithm(ABC):
 
     def fingerprint(self) -> Hashable:
         """Equal fingerprints behave alike from here on."""
-        return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in ("view", "definition", "memory"))
+        return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in _NOT_STATE)
 
     # -- what an algorithm writes -------------------------------------------------------------------------------------
+
+    def on_begin(self) -> Iterable[Effect]:
+        """Nothing has happened yet: the place of a message that is there from the first."""
+        return ()
+
+    def on_message(self, message: NodeMessage) -> Iterable[Effect]:
+        """A node has sent something."""
+        return ()
 
     @abstractmethod
     def on_update(self, update: Update) -> Iterable[Effect]:
@@ -136,6 +161,19 @@ class Algorithm(ABC):
     def start(self, key: Hashable, function: Callable[..., Steps], *arguments: Any) -> Iterator[Effect]:
         """Starts a procedure: asks its first questions, or finishes it at once."""
         yield from self._go_on(key, Procedure.start(function, *arguments, memory=self.memory))
+
+    def repeat(self, more: Callable[[], bool], begin: Callable[[], Iterator[Effect]]) -> Iterator[Effect]:
+        """Begins the next as long as there is more.
+
+        A procedure may finish at once and its end ask for the next: that call leaves it to the one that is running, so
+        a long queue of such updates is a loop and not a recursion.
+        """
+        if self.repeating:
+            return
+        self.repeating = True
+        while more():
+            yield from begin()
+        self.repeating = False
 
     def commit(self, *actions: Action, positions: Mapping[str, Position] | None = None) -> Commit:
         """A commit up to everything received, or to the given positions."""
@@ -173,27 +211,30 @@ def _frozen(value: Any) -> Hashable:
     return value.fingerprint() if isinstance(value, Procedure) else value
 
 
-# -- needs ----------------------------------------------------------------------------------------------------------------
+# -- needs ---------------------------------------------------------------------------------------------------------
 
 
 def _several_sources(view: View, setting: Setting) -> str | None:
     if len(view.sources) <= 1:
         return None
     return (
-        f"it spans the sources {', '.join(view.sources)}, and this algorithm asks one source for everything in one question; "
-        "use sweep, pvm-cc or strategy = 'auto' for views over several sources"
+        f"it spans the sources {', '.join(view.sources)}, and this algorithm asks one source for everything in one "
+        "question; use sweep, pvm-cc or strategy = 'auto' for views over several sources"
     )
+
+
+_WITHOUT_KEYS = "use an algorithm that needs no keys"
 
 
 def _missing_keys(view: View, setting: Setting) -> str | None:
     if len(view.terms) > 1:
-        return "it is a UNION ALL, and a tuple does not tell which part it came from; use an algorithm that needs no keys"
+        return f"it is a UNION ALL, and a tuple does not tell which part it came from; {_WITHOUT_KEYS}"
     for slot, keys in zip(view.terms[0].slots, view.terms[0].carried_keys, strict=True):
         if not slot.key:
-            return f"table {slot.relation} has no key; declare one at the source, or use an algorithm that needs no keys"
+            return f"table {slot.relation} has no key; declare one at the source, or {_WITHOUT_KEYS}"
         if keys is None:
             missing = ", ".join(slot.qualify(column) for column in slot.key)
-            return f"its select list lacks the key of {slot.relation}; add {missing} to it, or use an algorithm that needs no keys"
+            return f"its select list lacks the key of {slot.relation}; add {missing} to it, or {_WITHOUT_KEYS}"
     return None
 
 
@@ -201,8 +242,8 @@ def _anonymous_parts(view: View, setting: Setting) -> str | None:
     if setting.global_identifiers:
         return None
     return (
-        "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the application mark "
-        "them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
+        "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the "
+        "application mark them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
     )
 
 

@@ -64,8 +64,9 @@ class Pvm(Algorithm):
         """
         first = self.in_process[key][0][0]
         processing = [item for batch in self.in_process.values() for item in batch]
-        everything = sorted([*self.committed.items(), *processing, *self.waiting_updates.items()], key=lambda item: item[0])
-        return Reply(answer.bags, tuple(item for item in everything if item[0] >= first))
+        everything = [*self.committed.items(), *processing, *self.waiting_updates.items()]
+        concurrent = sorted((item for item in everything if item[0] >= first), key=lambda item: item[0])
+        return Reply(answer.bags, tuple(concurrent))
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
         batch = self.in_process.pop(key)
@@ -86,9 +87,13 @@ class Pvm(Algorithm):
         yield self.commit(*actions, positions=self.shown)
 
     def _start_processes(self) -> Iterator[Effect]:
-        while self.waiting_updates and len(self.in_process) < self.parallel:
-            batch = tuple(self.waiting_updates.items())[: self.batch]
-            for arrival, _ in batch:
-                del self.waiting_updates[arrival]
-            self.in_process[batch[0][0]] = batch
-            yield from self.start(batch[0][0], sweep, self.view, batch)
+        yield from self.repeat(
+            lambda: bool(self.waiting_updates) and len(self.in_process) < self.parallel, self._start_process
+        )
+
+    def _start_process(self) -> Iterator[Effect]:
+        batch = tuple(self.waiting_updates.items())[: self.batch]
+        for arrival, _ in batch:
+            del self.waiting_updates[arrival]
+        self.in_process[batch[0][0]] = batch
+        yield from self.start(batch[0][0], sweep, self.view, batch)

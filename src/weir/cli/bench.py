@@ -41,6 +41,78 @@ def eca(
 
 
 @bench_app.command()
+def partition(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-partition"),
+) -> None:
+    """Refresh times of the Partition paper: formulas against what the simulator measures, and the space they cost."""
+    from weir.bench.partition import Study  # what draws pictures is slow to load
+
+    study = Study()
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import partition_report
+
+    console = Console()
+    console.print("Every cell: measured / the paper's formula, in message times t (or rows).\n")
+    for table, notes in partition_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    for path in partition_report.pictures(study.rows, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
+def pvm(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-pvm"),
+    quick: Quick = False,
+) -> None:
+    """Figures 21 to 26 of the PVM paper: its model against virtual time."""
+    from weir.bench.pvm import QUICK, Sizes, Study
+
+    study = Study(QUICK if quick else Sizes())
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import pvm_report
+
+    console = Console()
+    console.print("Every cell: measured / the paper's model. A letter marks a difference of more than a tenth.\n")
+    for table, notes in pvm_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    console.print(pvm_report.tick_table(study))
+    for path in pvm_report.pictures(study, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
+def strobe(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-strobe"),
+    quick: Quick = False,
+) -> None:
+    """How C-Strobe's queries grow with deletes and tables, against SWEEP."""
+    from weir.bench.strobe import QUICK, Sizes, Study
+
+    study = Study(QUICK if quick else Sizes())
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import strobe_report
+
+    console = Console()
+    console.print("Every cell: measured / formula. A letter marks a difference of more than a tenth.\n")
+    for table, notes in strobe_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    for path in strobe_report.pictures(study.rows, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
 def explore(
     algorithm: Annotated[
         list[str] | None, typer.Option("--algorithm", "-a", help="Which algorithms, by name; repeat for several.")
@@ -61,3 +133,21 @@ def explore(
         typer.echo(json.dumps(benchmark.document(results), indent=1))
     else:
         Console().print(benchmark.table(results))
+
+
+@bench_app.command()
+def ring(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-ring"),
+) -> None:
+    """Latencies of ring and star in virtual time, beside the Ring paper's."""
+    from weir.bench import ring as benchmark
+
+    rows = benchmark.measure()
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(rows), indent=1))
+        return
+    console = Console()
+    console.print(benchmark.table(rows))
+    console.print("\n".join(benchmark.notes(rows)), highlight=False)
+    console.print(f"picture: {benchmark.picture(rows, out)}", highlight=False)

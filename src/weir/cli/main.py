@@ -12,9 +12,11 @@ from typer.core import TyperGroup
 
 from weir import __version__
 from weir.algebra.errors import WeirError
+from weir.cli.algorithms import algorithms
 from weir.cli.bench import bench_app
 from weir.cli.demo import demo
 from weir.cli.simulate import simulate
+from weir.cli.spectrum import spectrum
 
 
 class _Commands(TyperGroup):
@@ -31,6 +33,8 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
 app.command()(simulate)
+app.command()(algorithms)
+app.command()(spectrum)
 app.add_typer(bench_app, name="bench")
 
 

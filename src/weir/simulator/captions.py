@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from weir.algebra.memory import MemoryBag
 from weir.simulator.counters import Counters
 from weir.simulator.run import Run
-from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, Event
+from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, RECEIVED, Event
 
 PLAIN, DIM, RIGHT, WRONG = "plain", "dim", "right", "wrong"
 NOWHERE = "no source state looks like this"
@@ -32,7 +32,7 @@ def caption(event: Event) -> str:
             return f"{event.name}: {event.text}"
         case kind if kind == ASKED:
             return f"asks {event.name}: {event.text}"
-        case kind if kind == ANSWERED:
+        case kind if kind in (ANSWERED, RECEIVED):
             return f"{event.name}: {event.text}"
         case kind if kind == DELIVERED:
             return f"{event.name} arrives"

@@ -9,7 +9,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.types import Type, Value
-from weir.messages import Answer, Ask, Commit, Message, Update
+from weir.messages import Answer, Ask, Commit, Message, NodeMessage, Send, Update
 from weir.simulator.source import Reads
 
 _WIDTH = {
@@ -34,12 +34,13 @@ class Counters:
     scanned_reads: int = 0  # tuples read without any index
     rounds: int = 0  # times the warehouse went back to a source: steps of it that asked something
     commits: int = 0
+    node_messages: int = 0  # between nodes and the warehouse: tokens, increments, requests
     _asked_in_step: bool = False
 
     @property
     def messages(self) -> int:
-        """Questions and answers, as the papers count messages."""
-        return self.questions + self.answers
+        """Questions and answers, and what nodes send and receive, as the papers count messages."""
+        return self.questions + self.answers + self.node_messages
 
     def ran(self, update: Update) -> None:
         self.notifications += 1
@@ -60,6 +61,12 @@ class Counters:
         for bag in map(_in_memory, answer.bags):
             self.answer_rows += bag.cardinality
             self.answer_bytes += size(bag)
+
+    def sent(self, sender: str | None, send: Send) -> None:
+        self.node_messages += 1
+
+    def received(self, source: str, message: NodeMessage) -> None:
+        """Counted when it was sent."""
 
     def delivered(self, message: Message) -> None:
         self._asked_in_step = False

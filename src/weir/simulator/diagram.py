@@ -34,7 +34,7 @@ from weir.simulator.captions import (
     title,
 )
 from weir.simulator.run import Run
-from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, Event
+from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, RECEIVED, Event
 
 NARROWEST, WIDEST = 60, 120
 STYLES = {PLAIN: "", DIM: "dim", RIGHT: "green", WRONG: "bold red", "message": "cyan", "question": "magenta"}
@@ -171,9 +171,11 @@ def _message_line(event: Event, lanes: _Lanes) -> Text:
     source = lanes.column(event.source)
     if event.kind == DELIVERED:
         return lanes.arrow(source, lanes.warehouse, STYLES["message"])
-    if event.kind == ASKED:
+    if event.kind == RECEIVED and event.sender and event.sender != event.source:
+        return lanes.arrow(lanes.column(event.sender), source, STYLES["message"])
+    if event.kind == ASKED or (event.kind == RECEIVED and not event.sender):
         return lanes.arrow(lanes.warehouse, source, STYLES["question"])
-    return lanes.mark(source, {RAN: "●", ANSWERED: "○"}[event.kind], STYLES["message"])
+    return lanes.mark(source, {RAN: "●", ANSWERED: "○", RECEIVED: "○"}[event.kind], STYLES["message"])
 
 
 def _beside(lanes: _Lanes, line: Text, remarks: list[Remark]) -> Iterator[Text]:

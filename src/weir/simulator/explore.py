@@ -4,6 +4,10 @@
 are followed once; so are two schedules whose states behave alike from here on and showed the reader the same. How many
 schedules that stands for is counted along the way, as the number of paths. What comes out is the set of different
 *histories* (sequences of view states), each with a shortest schedule that leads to it, which is all a checker needs.
+
+A perpetual algorithm never stops by itself, and its idle turns lead back to a state that was there before. Such a state
+is not followed again, so no history is missed; the schedules counted are then those that reach every state as early as
+can be. Everything ends when all transactions have run and only idle messages are left (``World.resting``).
 """
 
 from __future__ import annotations
@@ -20,9 +24,15 @@ from weir.simulator.scenario import Scenario
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Schedule, Step
 from weir.simulator.world import World
 
+
+class TooManyStates(WeirError):
+    """A scenario too large for every schedule of it to be explored."""
+
+
 History = tuple[MemoryBag, ...]
 STATE_LIMIT = 3_000_000
 _DEFAULT_ORDER = (DELIVER, ANSWER, RUN, IDLE)
+_RESTING_ORDER = (RUN, DELIVER, ANSWER, IDLE)  # idle messages never end: nobody waits for them
 
 
 @dataclass
@@ -80,22 +90,28 @@ class _Trail:
 
 
 def every_schedule(scenario: Scenario, begin: Callable[[], World], limit: int = STATE_LIMIT) -> Exploration:
-    """Explores every schedule; WeirError when there are more states than ``limit``."""
+    """Explores every schedule; TooManyStates when there are more states than ``limit``."""
     found = Exploration(scenario)
     start = begin()
     layer: dict[object, _Node] = {start.key(): _Node(start, 1, None)}
+    earlier: set[object] = set()  # states of the layers before, where they can come again
     while layer:
+        if start.algorithm.perpetual:
+            layer = {key: node for key, node in layer.items() if key not in earlier}
+            earlier |= layer.keys()
         following: dict[object, _Node] = {}
         for node in layer.values():
             found.states += 1
+            if found.states > limit:
+                raise TooManyStates(
+                    f"more than {limit} states in '{scenario.title}': explore it at random (--seed), or make it smaller"
+                )
             steps = node.world.enabled()
             if not steps:
                 found.schedules += node.paths
                 found.histories.setdefault(node.world.states, node.parent.schedule() if node.parent else ())
             for step, world in _successors(node.world, steps):
                 _visit(following, world, node, step)
-        if found.states > limit:
-            raise WeirError(f"more than {limit} states in '{scenario.title}': explore it at random (--seed), or make it smaller")
         layer = following
     return found
 
@@ -134,10 +150,18 @@ def random_schedules(scenario: Scenario, begin: Callable[[], World], count: int,
     return found
 
 
-def run_at_random(world: World, dice: random.Random) -> Schedule:
-    """Runs a world to its end by lot and tells the schedule."""
+def run_at_random(world: World, dice: random.Random, haste: float | None = None) -> Schedule:
+    """Runs a world to its end by lot and tells the schedule.
+
+    Without ``haste`` every possible step is as likely as any other. With it, the next step is a further transaction with that
+    probability: near 0 messages arrive long before the next transaction runs, near 1 all transactions run first.
+    """
     taken = []
     while steps := world.enabled():
+        if haste is not None:
+            runs = [step for step in steps if step.kind == RUN]
+            messages = [step for step in steps if step.kind != RUN]
+            steps = runs if not messages or (runs and dice.random() < haste) else messages
         step = dice.choice(steps)
         world.take(step)
         taken.append(step)
@@ -155,7 +179,8 @@ def run_listed(world: World, steps: Schedule) -> Schedule:
         except WeirError as problem:
             raise WeirError(f"step {number}, '{step}', is not possible: {problem}") from None
     while enabled := world.enabled():
-        step = min(enabled, key=lambda step: _DEFAULT_ORDER.index(step.kind))
+        order = _RESTING_ORDER if world.algorithm.perpetual and world.resting else _DEFAULT_ORDER
+        step = min(enabled, key=lambda step: order.index(step.kind))
         world.take(step)
         taken.append(step)
     return tuple(taken)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.hops import Lookup, answer
 from weir.algebra.memory import MemoryBag
-from weir.algebra.query import Query, evaluate
-from weir.messages import Answer, Ask, Update
+from weir.algebra.query import Query, evaluate_with
+from weir.algorithms.node import Node, Reaction
+from weir.messages import Answer, Ask, NodeMessage, Update
 
 Tables = Mapping[Relation, MemoryBag]
 
@@ -41,6 +42,7 @@ class SimulatedSource:
         for update in script:
             self.states.append(_after(self.states[-1], update))
         self._answers: dict[tuple[int, tuple[Query | Lookup, ...]], tuple[tuple[MemoryBag, ...], Reads]] = {}
+        self._reactions: dict[tuple[int, Node, NodeMessage], Reaction] = {}
 
     def answer(self, position: int, ask: Ask) -> tuple[Answer, Reads]:
         """The answer in the state after ``position`` transactions."""
@@ -49,6 +51,14 @@ class SimulatedSource:
             self._answers[key] = self._evaluate_all(position, ask)
         bags, reads = self._answers[key]
         return Answer(self.name, ask.identifier, bags), reads
+
+    def host(self, position: int, node: Node, message: NodeMessage) -> Reaction:
+        """What an algorithm's node here makes of a message, in the state after ``position`` transactions."""
+        key = (position, node, message)
+        if key not in self._reactions:
+            tables = self.states[position]
+            self._reactions[key] = node.receive(message, lambda lookup: _look_up(tables, lookup)[0])
+        return self._reactions[key]
 
     def _evaluate_all(self, position: int, ask: Ask) -> tuple[tuple[MemoryBag, ...], Reads]:
         results = [evaluate_at(self.states[position], question) for question in ask.questions]
@@ -59,15 +69,16 @@ def evaluate_at(tables: Tables, question: Query | Lookup) -> tuple[MemoryBag, Re
     """A question's value over tables in memory, and what it reads."""
     if isinstance(question, Lookup):
         return _look_up(tables, question)
-    reads, steps = Reads(), evaluate(question)
-    try:
-        asked = next(steps)
-        while True:
-            rows, cost = _look_up(tables, asked)
-            reads += cost
-            asked = steps.send(rows)
-    except StopIteration as stop:
-        return stop.value, reads
+    costs: list[Reads] = []
+
+    def fetch(asked: Lookup) -> MemoryBag:
+        rows, cost = _look_up(tables, asked)
+        costs.append(cost)
+        return rows
+
+    value = evaluate_with(question, fetch)
+    assert isinstance(value, MemoryBag)
+    return value, sum(costs, Reads())
 
 
 def _look_up(tables: Tables, question: Lookup) -> tuple[MemoryBag, Reads]:

@@ -1,9 +1,12 @@
 """The steps of a schedule, and how they are written.
 
-    U1            the source runs its next transaction, the one called U1, and notifies the warehouse answer s
-    source s answers the oldest question it has received deliver s     the oldest message of source s reaches the
-    warehouse (``deliver s 3``: the third, where channels may reorder) idle          nothing is under way: the
-    warehouse's timer read          a reader looks at the view
+    U1            the source runs its next transaction, the one called U1, and notifies the warehouse
+    answer s      source s answers the oldest question, or its node handles the oldest message, it has received
+                  (``answer s 2``: the second, where channels may reorder and there are nodes)
+    deliver s     the oldest message of source s reaches the warehouse
+                  (``deliver s 3``: the third, where channels may reorder)
+    idle          nothing is under way: the warehouse's timer
+    read          a reader looks at the view
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ class Step:
     def __str__(self) -> str:
         if self.kind == RUN:
             return self.name
-        return " ".join([self.kind, *([self.name] if self.name else []), *([str(self.place + 1)] if self.place else [])])
+        words = [self.kind, self.name, str(self.place + 1) if self.place else ""]
+        return " ".join(word for word in words if word)
 
 
 Schedule = tuple[Step, ...]
@@ -47,8 +51,8 @@ def parse_step(text: str, transactions: Iterable[str]) -> Step:
             return Step(kind)
         case ["answer" | "deliver" as kind, source]:
             return Step(kind, source)
-        case ["deliver", source, place] if place.isdigit() and int(place) > 0:
-            return Step(DELIVER, source, int(place) - 1)
+        case ["answer" | "deliver" as kind, source, place] if place.isdigit() and int(place) > 0:
+            return Step(kind, source, int(place) - 1)
     known = ", ".join(transactions) or "none"
     raise WeirError(
         f"'{text}' is no step of a schedule: write a transaction's name ({known}), 'answer SOURCE', 'deliver SOURCE', "

@@ -15,7 +15,7 @@ from weir.algebra.errors import WeirError
 from weir.simulator.canvas import LINE, Box, Canvas, characters, text_box, text_width
 from weir.simulator.captions import PLAIN, Remark, beginning, caption, contents, shorten, standing, summary, title
 from weir.simulator.run import Run
-from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, Event
+from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, RECEIVED, Event
 
 MARGIN, PAD = 24.0, 14.0
 WAREHOUSE, VIEW = "\0warehouse", "\0view"  # lanes that no source can be called
@@ -24,7 +24,7 @@ _ARROWS = 190.0  # between the last source and the warehouse
 _ROW_GAP, _HEAD = 11.0, 26.0
 _LINES = 6  # of one text; what is longer ends in …
 _NAME = 14  # characters of a name on an arrow
-_KINDS = {RAN: "update", ANSWERED: "answer", ASKED: "question"}
+_KINDS = {RAN: "update", ANSWERED: "answer", ASKED: "question", RECEIVED: "answer", DELIVERED: "question"}
 
 
 def draw_svg(run: Run) -> str:
@@ -113,8 +113,8 @@ class _Drawing:
 
     def _draw_event(self, row: _Row, y: float) -> None:
         event, x = row.event, self.lanes[row.lane]
-        if event.kind in (RAN, ANSWERED):
-            self.canvas.dot(x, y, _KINDS[event.kind], hollow=event.kind == ANSWERED)
+        if event.kind in (RAN, ANSWERED, RECEIVED):
+            self.canvas.dot(x, y, _KINDS[event.kind], hollow=event.kind != RAN)
         if event.sent is not None:
             self._draw_message(event, y)
         if event.kind == COMMITTED and event.state:
@@ -129,10 +129,11 @@ class _Drawing:
         assert event.sent is not None
         sent, left = self.run.events[event.sent], self.heights[event.sent + 1]
         start, end = self.lanes[event.source], self.lanes[WAREHOUSE]
-        if sent.kind == ASKED:
-            start, end = end, start + 5  # it ends at the rim of the answer's dot
+        if sent.kind == ASKED or event.kind == RECEIVED:
+            start, end = self.lanes[event.sender or WAREHOUSE], start + 5  # it ends at the rim of the answer's dot
         self.canvas.arrow(start, left, end, y, _KINDS[sent.kind])
-        self._name_arrow(shorten(sent.name, _NAME), _KINDS[sent.kind], start, left, end, y)
+        name = sent.name if sent.kind in (RAN, ANSWERED, ASKED) and event.kind != RECEIVED else event.name
+        self._name_arrow(shorten(name, _NAME), _KINDS[sent.kind], start, left, end, y)
 
     def _name_arrow(self, name: str, style: str, x1: float, y1: float, x2: float, y2: float) -> None:
         """The message's name on its arrow, at the first place that is free."""

@@ -7,16 +7,17 @@ tell.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
+from weir.algorithms.node import Node
 from weir.algorithms.procedure import Memory
-from weir.messages import Answer, Ask, Commit, Message, Update, apply_actions
+from weir.messages import Answer, Ask, Commit, Effect, Message, NodeMessage, Send, Update, apply_actions
 from weir.simulator.integrator import relevant
 from weir.simulator.source import Reads, SimulatedSource, evaluate_at
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
@@ -35,12 +36,20 @@ class Observer(Protocol):
     def read(self, view: MemoryBag) -> None: ...
 
 
+@runtime_checkable
+class NodeObserver(Protocol):
+    """Somebody who also watches what nodes send and receive; the sender is a source, or (None) the warehouse."""
+
+    def sent(self, sender: str | None, send: Send) -> None: ...
+    def received(self, source: str, message: NodeMessage) -> None: ...  # by the node there, before it reacts
+
+
 class World:
     """One run in progress."""
 
     __slots__ = (
-        "algorithm", "channels", "fifo", "idled", "inboxes", "observers", "positions", "reads", "sources", "states",
-        "vectors", "view",
+        "algorithm", "channels", "fifo", "idled", "inboxes", "nodes", "observers", "positions", "reads", "sources",
+        "states", "vectors", "view",
     )  # fmt: skip
 
     def __init__(self, sources: Sources, algorithm: Algorithm, view: MemoryBag, fifo: bool = True) -> None:
@@ -49,19 +58,23 @@ class World:
         self.view = view
         self.fifo = fifo
         self.positions = dict.fromkeys(sources, 0)  # transactions run per source
-        self.inboxes: dict[str, tuple[Ask, ...]] = dict.fromkeys(sources, ())
+        nodes = {name: algorithm.node(name) for name in sources}
+        self.nodes: dict[str, Node] = {name: node for name, node in nodes.items() if node is not None}
+        self.inboxes: dict[str, tuple[Ask | NodeMessage, ...]] = dict.fromkeys(sources, ())
         self.channels: dict[str, tuple[Message, ...]] = dict.fromkeys(sources, ())
         self.states: tuple[MemoryBag, ...] = (view.positive(),)  # what a reader could see, from the first on
         self.vectors: tuple[Mapping[str, Any], ...] = (dict.fromkeys(sources, 0),)  # what the commits say they reflect
         self.reads: tuple[int, ...] = ()  # indexes into states
         self.idled = False
         self.observers: tuple[Observer, ...] = ()
+        self._carry_out(list(algorithm.on_begin()))
 
     def fork(self) -> World:
         twin = World.__new__(World)
         twin.sources, twin.view, twin.fifo, twin.idled = self.sources, self.view, self.fifo, self.idled
         twin.algorithm = self.algorithm.fork()
         twin.positions = self.positions.copy()
+        twin.nodes = self.nodes.copy()
         twin.inboxes = self.inboxes.copy()
         twin.channels = self.channels.copy()
         twin.states, twin.vectors, twin.reads, twin.observers = self.states, self.vectors, self.reads, self.observers
@@ -71,6 +84,7 @@ class World:
         """Equal keys: same future, and the same view states so far."""
         return (
             tuple(self.positions.values()),
+            tuple(self.nodes.values()),
             tuple(self.inboxes.values()),
             tuple(self.channels.values()),
             self.algorithm.fingerprint(),
@@ -89,13 +103,28 @@ class World:
                 places = 1 if self.fifo else len(self.channels[name])
                 steps += [Step(DELIVER, name, place) for place in range(places)]
             if self.inboxes[name]:
-                steps.append(Step(ANSWER, name))
+                places = len(self.inboxes[name]) if self.nodes and not self.fifo else 1
+                steps += [Step(ANSWER, name, place) for place in range(places)]
             if self.positions[name] < len(source.script):
                 steps.append(Step(RUN, source.script[self.positions[name]].name))
+        if self.algorithm.perpetual and self.resting and self._everything_ran():
+            return []
         return steps or ([Step(IDLE)] if self._timer_is_due() else [])
 
     def _timer_is_due(self) -> bool:
         return not self.idled and type(self.algorithm).on_idle is not Algorithm.on_idle
+
+    @property
+    def resting(self) -> bool:
+        """Nothing is under way but idle messages (a token that carries nothing), and no node has anything for them."""
+        return (
+            not any(self.channels.values())
+            and all(isinstance(m, NodeMessage) and m.idle for inbox in self.inboxes.values() for m in inbox)
+            and all(node.idle for node in self.nodes.values())
+        )
+
+    def _everything_ran(self) -> bool:
+        return all(self.positions[name] == len(source.script) for name, source in self.sources.items())
 
     def take(self, step: Step) -> None:
         """Takes one step; WeirError when it is not possible now."""
@@ -125,9 +154,13 @@ class World:
             raise WeirError(f"transaction {step.name} cannot run now: it has run already, or another comes before it")
         update = source.script[at]
         self.positions[name] = at + 1
-        self.channels[name] += (update,)
         for observer in self.observers:
             observer.ran(update)
+        if name in self.nodes:
+            self.nodes[name], sends = self.nodes[name].changed(update)
+            self._send(name, sends)
+        else:
+            self.channels[name] += (update,)
 
     def _require_source(self, name: str) -> None:
         if name not in self.sources:
@@ -135,14 +168,35 @@ class World:
 
     def _answer(self, step: Step) -> None:
         self._require_source(step.name)
-        inbox = self.inboxes[step.name]
-        if not inbox:
-            raise WeirError(f"source {step.name} has no question to answer now")
-        self.inboxes[step.name] = inbox[1:]
-        answer, reads = self.sources[step.name].answer(self.positions[step.name], inbox[0])
-        self.channels[step.name] += (answer,)
+        name, inbox = step.name, self.inboxes[step.name]
+        if step.place >= len(inbox):
+            number = f" number {step.place + 1}" if step.place else ""
+            raise WeirError(f"source {name} has no question{number} to answer now")
+        message, position = inbox[step.place], self.positions[name]
+        self.inboxes[name] = inbox[: step.place] + inbox[step.place + 1 :]
+        if isinstance(message, NodeMessage):
+            for observer in self.observers:
+                if isinstance(observer, NodeObserver):
+                    observer.received(name, message)
+            self.nodes[name], sends = self.sources[name].host(position, self.nodes[name], message)
+            self._send(name, sends)
+            return
+        answer, reads = self.sources[name].answer(position, message)
+        self.channels[name] += (answer,)
         for observer in self.observers:
             observer.answered(answer, reads)
+
+    def _send(self, sender: str | None, sends: Iterable[Send]) -> None:
+        """From the node at a source, or (None) from the warehouse."""
+        for send in sends:
+            if send.to is not None:
+                self.inboxes[send.to] += (send.message,)
+            else:
+                assert sender is not None, "the warehouse sends nothing to itself"
+                self.channels[sender] += (send.message,)
+            for observer in self.observers:
+                if isinstance(observer, NodeObserver):
+                    observer.sent(sender, send)
 
     def _deliver(self, step: Step) -> None:
         self._require_source(step.name)
@@ -157,12 +211,14 @@ class World:
             message = relevant(self.algorithm.view, message)
         self._carry_out(self.algorithm.receive(message))
 
-    def _carry_out(self, effects: list[Ask | Commit]) -> None:
+    def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Ask):
                 self.inboxes[effect.source] += (effect,)
                 for observer in self.observers:
                     observer.asked(effect)
+            elif isinstance(effect, Send):
+                self._send(None, (effect,))
             else:
                 self._commit(effect)
 
@@ -186,7 +242,8 @@ def begin(
     sources: Sources, view: View, algorithm: type[Algorithm], fifo: bool = True, options: Mapping[str, Any] | None = None
 ) -> World:
     """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet."""
-    auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.facts.auxiliary(view).items()}
-    machine = algorithm(view, auxiliary, **(options or {}))
+    chosen = dict(options or {})
+    auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.auxiliary_for(view, **chosen).items()}
+    machine = algorithm(view, auxiliary, **chosen)
     machine.memory = Memory()
     return World(sources, machine, evaluate_over(sources, machine.definition), fifo)

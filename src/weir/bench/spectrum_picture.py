@@ -1,0 +1,97 @@
+"""The spectrum as a picture: algorithms as rows, transaction scenarios as columns, a colour per level, the claim marked.
+
+The picture has a background of its own, so it reads alike on light and on dark pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from weir.algorithms.base import SCENARIOS
+from weir.consistency.levels import NAMES
+from weir.simulator.spectrum import Row
+
+COLOURS = {
+    "none": "#c0392b", "convergence": "#e59a3c", "weak": "#e9d25b", "strong": "#7fb77e", "complete": "#2f7d5b",
+}  # fmt: skip
+INK = {"none": "#ffffff", "complete": "#ffffff"}
+DARK, SOFT, PAPER = "#24292f", "#57606a", "#ffffff"
+LEFT, TOP, WIDTH, HEIGHT, GAP = 172, 64, 132, 22, 3
+FOOT = 88
+
+
+def draw(rows: Sequence[Row]) -> str:
+    """The picture as SVG."""
+    lines = [(name, list(cells)) for name, cells in groupby(rows, key=lambda row: row.algorithm.facts.name)]
+    width = LEFT + len(SCENARIOS) * (WIDTH + GAP) + 16
+    bottom = TOP + len(lines) * (HEIGHT + GAP)
+    parts = [*_frame(width, bottom + FOOT), *_columns()]
+    for number, (name, cells) in enumerate(lines):
+        parts += _line(TOP + number * (HEIGHT + GAP), name, cells)
+    return "\n".join([*parts, *_legend(bottom + 18), "</svg>"]) + "\n"
+
+
+def write_picture(rows: Sequence[Row], path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(draw(rows), encoding="utf-8")
+    return path
+
+
+def _frame(width: int, height: int) -> Iterator[str]:
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'font-family="system-ui, sans-serif" font-size="12" role="img">'
+    )
+    yield "<title>The consistency level that each algorithm held on all schedules explored</title>"
+    yield f'<rect width="{width}" height="{height}" rx="8" fill="{PAPER}" stroke="#d0d7de"/>'
+    yield _text(16, 24, "Consistency held on every schedule explored", DARK, size=15, weight="bold")
+
+
+def _columns() -> Iterator[str]:
+    for column, kind in enumerate(SCENARIOS):
+        yield _text(_left_of(column) + WIDTH / 2, TOP - 10, kind, SOFT, anchor="middle")
+
+
+def _line(top: int, name: str, cells: list[Row]) -> Iterator[str]:
+    yield _text(LEFT - 10, top + 15, name, DARK, anchor="end")
+    for row in cells:
+        yield from _cell(_left_of(SCENARIOS.index(row.kind)), top, row)
+
+
+def _cell(left: int, top: int, row: Row) -> Iterator[str]:
+    colour = COLOURS[row.measured]
+    opacity = ' opacity="0.4"' if row.refused else ""
+    yield f'<rect x="{left}" y="{top}" width="{WIDTH}" height="{HEIGHT}" rx="3" fill="{colour}"{opacity}/>'
+    ink = DARK if row.refused else INK.get(row.measured, DARK)
+    yield _text(left + 8, top + 15, row.measured + (" (refused)" if row.refused else ""), ink)
+    if row.kind in row.algorithm.facts.claims:
+        holds = row.claim_holds
+        mark = "✓" if row.claimed == row.measured else f"claimed {row.claimed}"
+        yield _text(left + WIDTH - 8, top + 15, mark, ink, anchor="end", weight="normal" if holds else "bold", size=10)
+
+
+def _legend(top: int) -> Iterator[str]:
+    for number, level in enumerate(NAMES):
+        left = 16 + number * 104
+        yield f'<rect x="{left}" y="{top}" width="14" height="14" rx="3" fill="{COLOURS[level]}"/>'
+        yield _text(left + 20, top + 11, level, DARK)
+    yield _text(
+        16, top + 36, "✓ as the paper claims; 'claimed': the paper claims another level; no mark: no claim", SOFT
+    )
+    yield _text(
+        16, top + 54, "refused (pale): the algorithm declines such views; run against its will to show why", SOFT
+    )
+
+
+def _left_of(column: int) -> int:
+    return LEFT + column * (WIDTH + GAP)
+
+
+def _text(
+    x: float, y: float, text: str, colour: str, anchor: str = "start", size: int = 12, weight: str = "normal"
+) -> str:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    style = f'fill="{colour}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}"'
+    return f'<text x="{x:g}" y="{y:g}" {style}>{escaped}</text>'

@@ -1,0 +1,6 @@
+"""SQLite: one file, its own trigger log, and transactions told apart by the write-ahead log."""
+
+from weir.sources.sqlite.capture import install, remove
+from weir.sources.sqlite.source import SqliteSource
+
+__all__ = ["SqliteSource", "install", "remove"]

@@ -1,0 +1,183 @@
+"""What a SQLite database says of its own tables, and how its declared types map to ours.
+
+SQLite types its values, not its columns: a column's declared type is only a hint. So the map below says what a column
+is *expected* to hold, and every value is checked against it on the way out (``values``).
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from weir.algebra.catalog import ForeignKey, Relation, Table
+from weir.algebra.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    MAX_PRECISION,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Column,
+    Schema,
+    Type,
+    decimal,
+)
+
+_BY_NAME = {
+    "BOOLEAN": BOOLEAN,
+    "BOOL": BOOLEAN,
+    "DATE": DATE,
+    "DATETIME": TIMESTAMP_NTZ,
+    "TIMESTAMP": TIMESTAMP_NTZ,
+    "TIMESTAMP WITHOUT TIME ZONE": TIMESTAMP_NTZ,
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMP,
+}
+_BY_AFFINITY = (  # in SQLite's own order: the first that occurs in the name decides
+    (("INT",), BIGINT),
+    (("CHAR", "CLOB", "TEXT"), STRING),
+    (("BLOB", "BINARY"), BINARY),
+    (("REAL", "FLOA", "DOUB"), DOUBLE),
+)
+_ROWID_NAMES = ("rowid", "_rowid_", "oid")
+
+
+def quote(identifier: str) -> str:
+    """The identifier as SQL text, whatever it contains.
+
+    >>> print(quote('a "b"; --'))
+    "a ""b""; --"
+    """
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def mapped_type(declared: str) -> Type | None:
+    """Our type for a declared one; None where the declaration does not say what the column holds.
+
+    >>> [str(mapped_type(d)) for d in ("INTEGER", "varchar(20)", "DECIMAL(10, 2)", "NUMERIC", "", "DATETIME")]
+    ['bigint', 'string', 'decimal(10,2)', 'None', 'None', 'timestamp_ntz']
+    """
+    name, numbers = _parts(declared)
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if name in ("DECIMAL", "NUMERIC", "DEC"):
+        return _decimal(numbers)
+    return next((type_ for words, type_ in _BY_AFFINITY if any(word in name for word in words)), None)
+
+
+def _parts(declared: str) -> tuple[str, list[int]]:
+    """The type's name in capitals, and the numbers in its parentheses."""
+    match = re.fullmatch(r"([^()]*)(?:\(([^()]*)\))?([^()]*)", declared.strip())
+    if match is None:
+        return declared.upper(), []
+    name = " ".join(f"{match[1]} {match[3]}".upper().split())
+    return name, [int(number) for number in re.findall(r"\d+", match[2] or "")]
+
+
+def _decimal(numbers: list[int]) -> Type | None:
+    """A decimal needs its precision; without one, a column may hold anything."""
+    if not numbers or not 1 <= numbers[0] <= MAX_PRECISION or sum(numbers[1:2]) > numbers[0]:
+        return None
+    return decimal(numbers[0], numbers[1] if len(numbers) > 1 else 0)
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """One table as SQLite describes it: every column with its declared type, and what makes a row unique."""
+
+    name: str
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    rowid: str | None  # the name by which the rowid can be read; None: there is none; "": columns hide every name of it
+    unique: tuple[tuple[tuple[str, str], ...], ...]  # each a list of (column, collation)
+    unique_expressions: tuple[str, ...]  # names of unique indexes over expressions
+    indexes: tuple[tuple[str, ...], ...]
+    foreign_keys: tuple[ForeignKey, ...]
+
+    def described(self, source: str) -> Table:
+        mapped = ((name, mapped_type(declared)) for name, declared in self.columns.items())
+        schema = Schema(Column(name, type_) for name, type_ in mapped if type_ is not None)
+        return Table(Relation(source, self.name), schema, self.key, self.foreign_keys, self.indexes)
+
+    @property
+    def unmapped(self) -> dict[str, str]:
+        return {name: declared for name, declared in self.columns.items() if mapped_type(declared) is None}
+
+
+def table_names(database: sqlite3.Connection) -> list[str]:
+    """The user's own tables: no views, no virtual tables, nothing of SQLite's or ours."""
+    listed = database.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+    )
+    return [name for (name,) in listed if not name.lower().startswith(("sqlite_", "weir_"))]
+
+
+def read_shape(database: sqlite3.Connection, table: str) -> TableShape | None:
+    """The table's shape, None when there is no such table."""
+    found = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
+    named = database.execute(found, (table,)).fetchone()
+    if named is None:
+        return None
+    (table,) = named
+    listed = "SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid"
+    visible = database.execute(listed, (table,)).fetchall()
+    columns = {name: declared for name, declared, _ in visible}
+    key = tuple(name for pk, name in sorted((pk, name) for name, _, pk in visible if pk))
+    indexes = _indexes(database, table)
+    unique = tuple(parts for _, is_unique, parts in indexes if is_unique and all(name for name, _ in parts))
+    expressions = tuple(name for name, is_unique, parts in indexes if is_unique and not all(n for n, _ in parts))
+    return TableShape(
+        table, columns, key, _rowid_name(database, table, columns), unique, expressions,
+        _served(indexes, key, columns), _foreign_keys(database, table),
+    )  # fmt: skip
+
+
+_Index = tuple[str, bool, tuple[tuple[str, str], ...]]  # name, unique, (column or '', collation) in order
+
+
+def _indexes(database: sqlite3.Connection, table: str) -> list[_Index]:
+    listed = database.execute('SELECT name, "unique" FROM pragma_index_list(?)', (table,)).fetchall()
+    parts = "SELECT coalesce(name, ''), coll FROM pragma_index_xinfo(?) WHERE \"key\" ORDER BY seqno"
+    return [(name, bool(is_unique), tuple(database.execute(parts, (name,)))) for name, is_unique in listed]
+
+
+def _served(indexes: Iterable[_Index], key: tuple[str, ...], columns: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """The columns of every index; an INTEGER PRIMARY KEY is the table itself and has none listed."""
+    served = {tuple(name for name, _ in parts) for _, _, parts in indexes if all(name for name, _ in parts)}
+    return tuple(sorted(served | ({key} if len(key) == 1 and columns[key[0]].upper() == "INTEGER" else set())))
+
+
+def _rowid_name(database: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> str | None:
+    taken = {name.lower() for name in columns}
+    for name in _ROWID_NAMES:
+        if name in taken:
+            continue
+        try:
+            database.execute(f"SELECT {name} FROM {quote(table)} LIMIT 0")
+            return name
+        except sqlite3.OperationalError:
+            return None
+    return ""
+
+
+def _foreign_keys(database: sqlite3.Connection, table: str) -> tuple[ForeignKey, ...]:
+    listed = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq'
+    pairs: dict[int, list[tuple[str, str, str]]] = {}
+    for number, other, mine, theirs in database.execute(listed, (table,)).fetchall():
+        pairs.setdefault(number, []).append((other, mine, theirs or ""))
+    return tuple(_foreign_key(database, parts) for parts in pairs.values())
+
+
+def _foreign_key(database: sqlite3.Connection, parts: list[tuple[str, str, str]]) -> ForeignKey:
+    """Without named columns it refers to the other table's key."""
+    other = parts[0][0]
+    references = tuple(theirs for _, _, theirs in parts)
+    if not all(references):
+        key = database.execute("SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk", (other,))
+        references = tuple(name for (name,) in key)
+    return ForeignKey(tuple(mine for _, mine, _ in parts), other, references)

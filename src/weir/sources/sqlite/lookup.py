@@ -1,0 +1,95 @@
+"""Lookups in SQLite: rows for given keys, every value bound, each matching row once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from itertools import chain, product
+from typing import Any
+
+from weir.algebra.hops import Lookup
+from weir.algebra.types import Schema
+from weir.sources.sqlite.catalog import quote
+from weir.sources.sqlite.values import stored_forms
+
+MOST_BOUND = 30_000  # SQLite binds at most 32,766 values by default; beyond, keys go into a temporary table
+_Key = tuple[Any, ...]
+Fetch = Callable[[sqlite3.Connection, str, Sequence[Any]], list[Any]]
+
+
+def question(lookup: Lookup) -> str:
+    """The SELECT without its condition."""
+    columns = ", ".join(quote(name) for name in lookup.columns) or "1"
+    return f"SELECT {columns} FROM {quote(lookup.relation.table)}"
+
+
+def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key]:
+    """The keys, each given once, in every form that the table may hold them in.
+
+    NULL equals nothing, so it is not sent.
+    """
+    assert lookup.keys is not None
+    types = [schema.type_of(name) for name in lookup.key_columns]
+    keys = [row for row, _ in lookup.keys.keep(lookup.key_columns).items() if None not in row]
+    if all(type_.name in ("bigint", "string", "binary", "double") for type_ in types):
+        return keys
+    forms = ([stored_forms(value, type_) for value, type_ in zip(row, types, strict=True)] for row in keys)
+    return [key for form in forms for key in product(*form)]
+
+
+def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
+    """The rows whose key columns are among ``keys``, by IN:
+
+    a row that two keys match under a loose collation comes once.
+    """
+    if not keys:
+        return []
+    try:
+        if len(keys) * len(lookup.key_columns) > MOST_BOUND:
+            return _by_table(database, lookup, keys, fetch)
+        condition = _condition(lookup.key_columns, len(keys))
+        return fetch(database, f"{question(lookup)} WHERE {condition}", list(chain.from_iterable(keys)))
+    except (OverflowError, UnicodeEncodeError):  # a value that SQLite cannot hold: no row has it
+        return rows_for(database, lookup, [key for key in keys if all(map(_storable, key))], fetch)
+
+
+def _storable(value: Any) -> bool:
+    try:
+        return not (isinstance(value, int) and not -(2**63) <= value < 2**63) and bool(str(value).encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _condition(columns: Sequence[str], many: int) -> str:
+    if len(columns) == 1:
+        return f"{quote(columns[0])} IN ({', '.join('?' * many)})"
+    row = f"({', '.join('?' * len(columns))})"
+    names = ", ".join(f"k{number}" for number in range(len(columns)))
+    # The WITH lets SQLite use an index; a bare VALUES list makes it scan the table.
+    return f"{_row(columns)} IN (WITH keys({names}) AS (VALUES {', '.join([row] * many)}) SELECT {names} FROM keys)"
+
+
+def _row(columns: Sequence[str]) -> str:
+    names = ", ".join(quote(name) for name in columns)
+    return f"({names})" if len(columns) > 1 else names
+
+
+def _by_table(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
+    names = [f"k{number}" for number in range(len(lookup.key_columns))]
+    database.execute("DROP TABLE IF EXISTS temp.weir_keys")
+    database.execute(f"CREATE TEMP TABLE weir_keys ({', '.join(names)})")
+    database.executemany(f"INSERT INTO temp.weir_keys VALUES ({', '.join('?' * len(names))})", keys)
+    chosen = f"SELECT {', '.join(names)} FROM temp.weir_keys"
+    rows = fetch(database, f"{question(lookup)} WHERE {_row(lookup.key_columns)} IN ({chosen})", ())
+    database.execute("DROP TABLE temp.weir_keys")
+    return rows
+
+
+def served_by_index(database: sqlite3.Connection, lookup: Lookup) -> bool:
+    """Whether SQLite would find the rows by an index, as its plan for two keys says."""
+    condition = _condition(lookup.key_columns, 2)
+    plan = database.execute(
+        f"EXPLAIN QUERY PLAN {question(lookup)} WHERE {condition}", [None] * 2 * len(lookup.key_columns)
+    )
+    steps = [detail for *_, detail in plan]
+    return bool(steps) and steps[0].startswith("SEARCH")

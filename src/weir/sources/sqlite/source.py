@@ -1,0 +1,413 @@
+"""SQLite as a source: a trigger log in the same database, read in the same snapshot as the tables.
+
+A visit is one read transaction in WAL mode: it disturbs no writer and sees the log and the tables at one moment, so
+what it delivers and what it answers belong together. SQLite has one writer at a time, so log numbers are in commit
+order, and the position is the last number seen, with the log's own name and a random number given to that change, so
+that another history of the file is recognised.
+
+Transactions are told apart by the write-ahead log (``wal``). For that the last visit's read transaction stays
+open until the next visit has been read: while it is open SQLite keeps the frames that were written since. After a
+restart the frames may be gone; then the changes of the time away come as one transaction. See
+``docs/decisions/0010-sqlite-transactions.md``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+import pyarrow as pa
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.algebra.types import Schema
+from weir.sources.source import (
+    Description,
+    Load,
+    LoadAgain,
+    LookupAnswer,
+    Partition,
+    Position,
+    SnapshotReader,
+    Source,
+    SourceError,
+    Transaction,
+    Visit,
+)
+from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
+from weir.sources.sqlite.catalog import quote, read_shape
+from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
+from weir.sources.sqlite.log import Log
+from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
+from weir.sources.sqlite.rows import as_table, fetch
+from weir.sources.sqlite.wal import Place, boundaries
+from weir.sources.sqlite.watch import LOAD_AGAIN, check_unchanged, describe, watched_schema
+
+LOCK_SECONDS = 0.2  # our own writes give way to the application's
+LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that SQLite can begin it anew
+ROWS_IN_PART, MOST_PARTS, ROWS_IN_BATCH, ROWS_TRIMMED = 100_000, 16, 20_000, 20_000
+
+_HEAD = (
+    "SELECT (SELECT value FROM weir_meta WHERE name = 'epoch'), (SELECT value FROM weir_meta WHERE name = 'trimmed'),"
+    " (SELECT seq FROM weir_clock), (SELECT nonce FROM weir_log WHERE seq = (SELECT seq FROM weir_clock)),"
+    " (SELECT rootpage FROM sqlite_master WHERE name = 'weir_clock')"
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The state of the log in one snapshot."""
+
+    epoch: str
+    trimmed: int
+    clock: int
+    nonce: int  # of the change at the clock
+    page: int  # where the clock lives
+    schema_version: int
+
+    @property
+    def position(self) -> Position:
+        return f"{self.epoch}:{self.clock}:{self.nonce}"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An open read transaction."""
+
+    database: sqlite3.Connection
+    head: Head
+
+
+class SqliteSource(Source):
+    """One SQLite file.
+
+    Two connections take turns: the new visit's snapshot is read while the last one's is still open.
+    """
+
+    def __init__(
+        self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS, large_wal: int = LARGE_WAL
+    ) -> None:
+        self.name, self.path, self.busy_seconds, self.large_wal = name, fspath(path), busy_seconds, large_wal
+        self._watched: dict[Relation, Schema] = {}
+        self._spare: sqlite3.Connection | None = None
+        self._held: Snapshot | None = None  # of the last visit
+        self._load: Snapshot | None = None
+        self._position: tuple[str, int] | None = None  # the log's name and the last number delivered
+        self._place: Place | None = None  # where the last search for transaction ends stopped
+        self._checked_schema = -1
+        self._indexed: dict[tuple[Relation, tuple[str, ...]], bool] = {}
+        self._captures: dict[int, Capture] = {}
+        self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
+        self._known_ends: list[int] = []  # ends of transactions not delivered yet
+        self._next_restart = self.large_wal
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        with self._reading() as database:
+            return describe(database, self.name, self.path)
+
+    def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        with self._reading() as database:
+            (mode,) = database.execute("PRAGMA journal_mode").fetchone()
+            if mode != "wal":
+                raise SourceError(f"source '{self.name}': {self.path} is in journal mode '{mode}', not WAL: {INSTALL}")
+            self._watched = {relation: watched_schema(database, relation, names) for relation, names in columns.items()}
+            self._remember(database, *database.execute("PRAGMA schema_version").fetchone())
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if "no such table: weir_" in str(error):
+                raise self._lost(f"the change log in {self.path} was removed; {INSTALL}") from error
+            raise SourceError(f"source '{self.name}': {explained(error, self.path)}") from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A short read transaction of its own."""
+        with self._told():
+            database = connect(self.path, self.busy_seconds)
+            try:
+                database.execute("BEGIN")
+                yield database
+            finally:
+                database.close()
+
+    def _begin(self) -> Snapshot:
+        """A new read transaction at this moment, checked."""
+        database = self._spare or connect(self.path, self.busy_seconds)
+        self._spare = None
+        try:
+            database.execute("BEGIN")
+            head = self._head(database)
+            self._check_shapes(database, head)
+        except BaseException:
+            database.close()
+            raise
+        return Snapshot(database, head)
+
+    def _head(self, database: sqlite3.Connection) -> Head:
+        epoch, trimmed, clock, nonce, page = database.execute(_HEAD).fetchone()
+        (version,) = database.execute("PRAGMA schema_version").fetchone()
+        return Head(epoch, trimmed, clock, nonce or 0, page, version)
+
+    def _release(self, snapshot: Snapshot | None) -> None:
+        """Ends a read transaction; its connection is the next one's."""
+        if snapshot is None:
+            return
+        with suppress(sqlite3.Error):
+            snapshot.database.execute("ROLLBACK")
+        if self._spare is None:
+            self._spare = snapshot.database
+        else:
+            snapshot.database.close()
+
+    def _check_shapes(self, database: sqlite3.Connection, head: Head) -> None:
+        """Before anything is delivered from a snapshot whose schema is not the one checked last."""
+        if head.schema_version != self._checked_schema:
+            for relation, schema in self._watched.items():
+                check_unchanged(database, relation, schema)
+            self._remember(database, head.schema_version)
+
+    def _remember(self, database: sqlite3.Connection, schema_version: int) -> None:
+        """What holds until the schema changes."""
+        self._captures = captures(database)
+        current = (capture for relation in self._watched if (capture := active(database, relation.table)))
+        self._since = {capture.table: capture.since for capture in current}
+        self._checked_schema, self._indexed = schema_version, {}
+
+    # -- load -------------------------------------------------------------------------------------------------------
+
+    def load(self) -> Load:
+        with self._told():
+            self.end_load()
+            snapshot = self._load = self._begin()
+            parts = [part for relation in self._watched for part in self._parts(snapshot.database, relation)]
+        self._position = (snapshot.head.epoch, snapshot.head.clock)
+        return Load(snapshot.head.position, tuple(parts))
+
+    def _parts(self, database: sqlite3.Connection, relation: Relation) -> Iterator[Partition]:
+        """Ranges of the rowid; one part for a table without one."""
+        names = self._watched[relation].names
+        shape = read_shape(database, relation.table)
+        if shape is None or not shape.rowid:
+            yield Partition(relation, names)
+            return
+        ends = f"SELECT min({shape.rowid}), max({shape.rowid}) FROM {quote(relation.table)}"
+        low, high = database.execute(ends).fetchone()
+        if low is None:
+            return
+        step = max(ROWS_IN_PART, -(-(high - low + 1) // MOST_PARTS))
+        for start in range(low, high + 1, step):
+            yield Partition(relation, names, (shape.rowid, start, min(start + step - 1, high)))
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        if self._load is None:
+            raise SourceError(f"source '{self.name}': no load is open here; SQLite cannot share a load's snapshot")
+        statement = question(Lookup(partition.relation, partition.columns))
+        values: list[int] = []
+        if partition.detail is not None:
+            rowid, *values = partition.detail
+            statement += f" WHERE {rowid} BETWEEN ? AND ?"
+        with self._told():
+            yield from self._batches(self._load.database, partition, statement, values)
+
+    def _batches(
+        self, database: sqlite3.Connection, partition: Partition, statement: str, values: Sequence[Any]
+    ) -> Iterator[pa.RecordBatch]:
+        schema = self._watched[partition.relation].only(partition.columns)
+        database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        try:
+            cursor = database.execute(statement, values)
+            while rows := cursor.fetchmany(ROWS_IN_BATCH):
+                yield from as_table(rows, schema, partition.relation).to_batches()
+        finally:
+            database.text_factory = str
+
+    def end_load(self) -> None:
+        """The load's snapshot takes the place of a last visit's, so that the first transactions after it can be told
+        apart.
+        """
+        if self._load is not None:
+            self._release(self._held)
+            self._held, self._load, self._place = self._load, None, None
+
+    # -- visit ------------------------------------------------------------------------------------------------------
+
+    def resume(self, position: Position) -> None:
+        epoch, number, nonce = self._parts_of(position)
+        self._position = (epoch, number)
+        if self._held is not None and self._held.head.position != position:
+            self._release(self._held)
+            self._held, self._known_ends = None, []
+        with self._told():
+            snapshot = self._begin()
+            try:
+                self._check_reach(snapshot.head)
+                self._check_history(snapshot.database, number, nonce)
+            finally:
+                self._release(snapshot)
+
+    def _parts_of(self, position: Position) -> tuple[str, int, int]:
+        try:
+            epoch, number, nonce = position.split(":")
+            return epoch, int(number), int(nonce)
+        except ValueError:
+            raise SourceError(f"source '{self.name}': '{position}' is not a position of a SQLite source") from None
+
+    def _check_history(self, database: sqlite3.Connection, number: int, nonce: int) -> None:
+        """A power failure or a backup put back can take commits away, and others get their numbers: the nonce tells."""
+        row = database.execute("SELECT nonce FROM weir_log WHERE seq = ?", (number,)).fetchone()
+        if number > 0 and row != (nonce,):
+            raise self._lost(f"change {number} is not the one that was delivered: the file's history is another")
+
+    def _check_reach(self, head: Head) -> int:
+        """The number to go on from, or LoadAgain when the log does not reach back to it."""
+        if self._position is None:
+            raise SourceError(f"source '{self.name}': call load or resume before visit")
+        epoch, number = self._position
+        if epoch != head.epoch:
+            raise self._lost("the change log was removed and installed again")
+        if number < head.trimmed:
+            raise self._lost(f"the change log was trimmed to {head.trimmed}, past the position {number}")
+        if number > head.clock:
+            raise self._lost(f"the change log ends at {head.clock}, before the position {number}: an older file")
+        for table, since in self._since.items():
+            if since > number:
+                raise self._lost(f"the changes of table '{table}' were not captured all the time")
+        return number
+
+    def _lost(self, reason: str) -> LoadAgain:
+        return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
+
+    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+        with self._told():
+            self._let_log_restart()
+            snapshot = self._begin()
+            try:
+                visit = self._visit(snapshot, lookups)
+            except BaseException:
+                self._release(snapshot)
+                raise
+            self._release(self._held)
+            self._held = snapshot
+            self._position = (snapshot.head.epoch, snapshot.head.clock)
+            return visit
+
+    def _visit(self, snapshot: Snapshot, lookups: Sequence[Lookup]) -> Visit:
+        after, clock = self._check_reach(snapshot.head), snapshot.head.clock
+        transactions: tuple[Transaction, ...] = ()
+        changes: dict[Relation, pa.Table] = {}
+        if clock > after:
+            log = Log(snapshot.database, self.name, self._captures, after, *self._ends(snapshot, after))
+            transactions, changes = log.read(self._watched)
+        answers = tuple(self._answer(snapshot.database, lookup) for lookup in lookups)
+        return Visit(transactions, changes, answers, snapshot.head.position)
+
+    def _ends(self, snapshot: Snapshot, after: int) -> tuple[list[int], bool]:
+        """The numbers at which transactions end, and whether the first of them is surely one transaction."""
+        known = [end for end in self._known_ends if after < end <= snapshot.head.clock]
+        start = known[-1] if known else after
+        if start == snapshot.head.clock:
+            return known, True
+        page = snapshot.head.page
+        found, self._place = boundaries(self.path, page, start, snapshot.head.clock, self._place)
+        kept = self._held is not None and self._held.head.page == page and self._place is not None
+        return known + found, kept
+
+    def _let_log_restart(self) -> None:
+        """SQLite begins its write-ahead log anew only when nobody reads from it, which our open snapshot prevents.
+
+        So once it has become large we hold writers off for a moment, note the transactions up to now, let SQLite move
+        the log into the database, and open a snapshot that does not need the log.
+        """
+        if self._place is None or self._place.size < self._next_restart or self._position is None:
+            return
+        self._next_restart = self._place.size + self.large_wal // 4
+        locker = connect(self.path, LOCK_SECONDS)
+        try:
+            locker.execute("BEGIN IMMEDIATE")
+            self._start_anew(self._begin(), self._position[1])
+            self._next_restart = self.large_wal
+        except sqlite3.OperationalError:
+            return  # a long writer: another time
+        finally:
+            locker.close()
+
+    def _start_anew(self, snapshot: Snapshot, after: int) -> None:
+        ends, exact = self._ends(snapshot, after) if snapshot.head.clock > after else ([], True)
+        if not exact:
+            self._release(snapshot)
+            return
+        self._known_ends, self._place = ends, None
+        self._release(self._held)
+        self._held = None
+        snapshot.database.execute("ROLLBACK")
+        snapshot.database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        snapshot.database.execute("BEGIN")
+        self._held = Snapshot(snapshot.database, self._head(snapshot.database))
+
+    def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> LookupAnswer:
+        schema = self._watched[lookup.relation]
+        wanted = schema.only(lookup.columns)
+        if lookup.keys is None:
+            return LookupAnswer(as_table(fetch(database, question(lookup)), wanted, lookup.relation))
+        rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
+        return LookupAnswer(as_table(rows, wanted, lookup.relation), self._is_indexed(database, lookup))
+
+    def _is_indexed(self, database: sqlite3.Connection, lookup: Lookup) -> bool:
+        key = (lookup.relation, lookup.key_columns)
+        if key not in self._indexed:
+            self._indexed[key] = served_by_index(database, lookup)
+        return self._indexed[key]
+
+    def reader(self, snapshot: Any) -> SnapshotReader:
+        raise SourceError(f"source '{self.name}': SQLite cannot share a snapshot between connections; use visit")
+
+    def release(self) -> None:
+        """Nothing is held for others."""
+
+    # -- after the commit -------------------------------------------------------------------------------------------
+
+    def acknowledge(self, position: Position) -> None:
+        """Trims the log, some rows at a time so that writers wait little. A busy database is left for the next time."""
+        _, number, _ = self._parts_of(position)
+        with self._told():
+            database = connect(self.path, LOCK_SECONDS)
+            try:
+                while _trim(database, number):
+                    pass
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+            finally:
+                database.close()
+
+    def close(self) -> None:
+        for snapshot in (self._load, self._held):
+            if snapshot is not None:
+                snapshot.database.close()
+        if self._spare is not None:
+            self._spare.close()
+        self._load = self._held = self._spare = self._place = None
+
+
+def _trim(database: sqlite3.Connection, upto: int) -> bool:
+    """Forgets some of the log before ``upto``, whose own row stays to be recognised; True when there is more."""
+    (first,) = database.execute("SELECT min(seq) FROM weir_log").fetchone()
+    if first is None or first >= upto:
+        return False
+    last: int = min(first + ROWS_TRIMMED, upto)
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("DELETE FROM weir_log WHERE seq < ?", (last,))
+    database.execute("UPDATE weir_meta SET value = max(value, ?) WHERE name = 'trimmed'", (last,))
+    database.execute("COMMIT")
+    return last < upto

@@ -1,0 +1,145 @@
+"""Values of SQLite as values of our types, exactly or not at all.
+
+A SQLite column may hold any kind of value, whatever its declaration. A value that is not of the column's type is
+refused with its table, column and row; it is never bent. A value of ours that is looked up goes the other way:
+``stored_forms`` gives every form in which a column may hold it, so that a lookup misses none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from weir.algebra.errors import TypeMismatch
+from weir.algebra.types import Type, Value, normalise
+from weir.sources.arrow import arrow_type
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.(\d{3}|\d{6}))?(Z|\+00:00)?", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_NOTHING = type(None)
+
+
+class Misfit(TypeMismatch):
+    """A value that its column's type cannot hold; ``at`` is its place in the column."""
+
+    def __init__(self, at: int, value: Any, type_: Type) -> None:
+        self.at, self.value, self.type = at, value, type_
+        super().__init__(f"{_shown(value)} is not a value of type {type_}")
+
+
+def to_arrow(values: Sequence[Any], type_: Type) -> pa.Array:
+    """A column of SQLite's values as Arrow; raises Misfit at the first that does not fit."""
+    plain = _AS_THEY_ARE.get(type_.name)
+    if plain is not None and plain.issuperset(set(map(type, values))):
+        try:
+            return pa.array(values, type=arrow_type(type_))
+        except UnicodeEncodeError:  # text that is not UTF-8 was read with its stray bytes marked
+            pass
+    convert = _CONVERTERS[type_.name]
+    converted = [None if value is None else _converted(at, value, type_, convert) for at, value in enumerate(values)]
+    return pa.array(converted, type=arrow_type(type_))
+
+
+def _converted(at: int, value: Any, type_: Type, convert: Callable[[Any], Value]) -> Value:
+    try:
+        return normalise(convert(value), type_)
+    except (ValueError, ArithmeticError, TypeMismatch):
+        raise Misfit(at, value, type_) from None
+
+
+def stored_forms(value: Value, type_: Type) -> tuple[Any, ...]:
+    """Every value under which SQLite may store one of ours, to be bound in a lookup; never NULL."""
+    match type_.name:
+        case "boolean":
+            return (int(value),)
+        case "decimal":
+            number = Decimal(value)
+            whole = number == number.to_integral_value() and abs(number) < 2**63
+            return (int(number),) if whole else (float(number),)
+        case "date":
+            return (value.isoformat(),)
+        case "timestamp" | "timestamp_ntz":
+            return tuple(_moments(value, type_.name == "timestamp"))
+        case _:
+            return (value,)
+
+
+def _moments(value: datetime, zoned: bool) -> list[str]:
+    """With a blank or a T, and with as many fraction digits as are needed or more."""
+    plain = value.astimezone(UTC).replace(tzinfo=None) if zoned else value
+    precisions = [p for p, unit in (("seconds", 10**6), ("milliseconds", 10**3)) if plain.microsecond % unit == 0]
+    zones = ("Z", "+00:00") if zoned else ("",)
+    return [plain.isoformat(sep, p) + z for sep in " T" for p in (*precisions, "microseconds") for z in zones]
+
+
+def _refuse(value: Any) -> Value:
+    raise ValueError(value)
+
+
+def _only(storage: type) -> Callable[[Any], Value]:
+    return lambda value: value if type(value) is storage else _refuse(value)
+
+
+def _text(value: Any) -> Value:
+    """Text that is UTF-8 throughout; a stray byte raises, being no character."""
+    return value if type(value) is str and value.encode() is not None else _refuse(value)
+
+
+def _boolean(value: Any) -> Value:
+    return bool(value) if type(value) is int and value in (0, 1) else _refuse(value)
+
+
+def _decimal(value: Any) -> Value:
+    """A real that is no whole number stands for the shortest decimal that reads back as it:
+
+    what was written into the column.
+    """
+    if type(value) is int:
+        return Decimal(value)
+    if type(value) is float and abs(value) < float("inf"):
+        return Decimal(int(value)) if value == int(value) else Decimal(repr(value))
+    return _refuse(value)
+
+
+def _date(value: Any) -> Value:
+    return date.fromisoformat(value) if type(value) is str and _DAY.fullmatch(value) else _refuse(value)
+
+
+def _timestamp_ntz(value: Any) -> Value:
+    match = _MOMENT.fullmatch(value) if type(value) is str else None
+    return datetime.fromisoformat(value) if match and not match[3] else _refuse(value)
+
+
+def _timestamp(value: Any) -> Value:
+    match = _MOMENT.fullmatch(value) if type(value) is str else None
+    return datetime.fromisoformat(value) if match and match[3] else _refuse(value)
+
+
+_AS_THEY_ARE = {
+    "bigint": frozenset((int, _NOTHING)),
+    "double": frozenset((float, _NOTHING)),
+    "string": frozenset((str, _NOTHING)),
+    "binary": frozenset((bytes, _NOTHING)),
+}
+_CONVERTERS: dict[str, Callable[[Any], Value]] = {
+    "bigint": _only(int),
+    "double": _only(float),
+    "string": _text,
+    "binary": _only(bytes),
+    "boolean": _boolean,
+    "decimal": _decimal,
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp_ntz,
+}
+
+
+def _shown(value: Any) -> str:
+    kinds = {int: "integer", float: "real", str: "text", bytes: "blob"}
+    text = repr(value)
+    return f"the {kinds[type(value)]} {text if len(text) <= 60 else text[:57] + '...'}"

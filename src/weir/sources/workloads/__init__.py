@@ -1,0 +1,1 @@
+"""What the exactness stress runs on, one kind per file."""
