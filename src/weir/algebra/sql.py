@@ -217,7 +217,10 @@ def _slot(use: TableUse, read: set[Column]) -> Slot:
 
 
 def _compare_exactly(left: Type, right: Type) -> bool:
-    return left.family == right.family or {left.family, right.family} == {"integer", "decimal"}
+    if {left.family, right.family} <= {"integer", "decimal"}:
+        # Spark compares in a common decimal; where that has no room for all digits, it rounds.
+        return max(left.whole_digits, right.whole_digits) + max(left.scale, right.scale) <= MAX_PRECISION
+    return left.family == right.family
 
 
 def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
