@@ -33,7 +33,8 @@ class Place:
         text = os.fspath(path)
         if any(char in GLOB for char in text):
             raise StoreError(
-                f"'{text}': a warehouse path must not hold any of {' '.join(GLOB)}, Spark would expand it; rename the folder"
+                f"'{text}': a warehouse path must not hold any of {' '.join(GLOB)}, Spark would expand it; "
+                f"rename the folder"
             )
         return cls(text.rstrip("/") if "://" in text else os.path.abspath(text), options)
 

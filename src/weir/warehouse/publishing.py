@@ -64,7 +64,8 @@ def _open_or_create(log: DeltaLog, target: Place) -> DeltaTable:
         table = open_table(target)
         if PUBLISHED not in table.metadata().configuration:
             raise NotAView(
-                f"the Delta table at '{target.uri}' was not published by Weir; it is left alone. Publish to another path."
+                f"the Delta table at '{target.uri}' was not published by Weir; it is left alone. "
+                f"Publish to another path."
             )
         return table
     if found:
