@@ -97,7 +97,7 @@ class Place:
             raise self.cannot_write(problem) from problem
 
     def cannot_write(self, problem: object) -> CannotWrite:
-        reason = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+        reason = " ".join(str(problem).split()) or type(problem).__name__
         return CannotWrite(
             f"cannot write to the table at '{self.uri}': {reason}\n"
             f"Nothing was committed, the table reads as before. Make room or give write rights there, then run again."

@@ -22,6 +22,7 @@ from weir.warehouse.spark_engine import write_frame
 from weir.warehouse.statistics import DataFile, describe_file
 
 PUBLISHED = "weir.published"
+ROWS = "rows/"
 
 
 def publish(log: DeltaLog, target: Place, rows: pa.Table | DataFrame, as_of: AsOf) -> int:
@@ -84,7 +85,7 @@ def _open_or_create(log: DeltaLog, target: Place) -> DeltaTable:
 
 def _write(target: Place, rows: pa.Table | DataFrame) -> list[DataFile]:
     if isinstance(rows, DataFrame):
-        return write_frame(target, rows, "")
-    name = target.new_name("")
+        return write_frame(target, rows, ROWS)
+    name = target.new_name(ROWS)
     target.write_parquet(rows, name)
     return [describe_file(target, name)]
