@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 def run_limited(script: str, *arguments: str, file_bytes: int | None = None) -> str:
-    """What a fresh Python prints under a real limit of the kernel: no larger files, or no right to write (see POWERLESS)."""
+    """What a fresh Python prints when the kernel allows it no larger files."""
 
     def limit() -> None:
         if file_bytes is not None:
@@ -145,7 +145,7 @@ def test_a_table_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "other", pa.table({"a": [1]}))
     with pytest.raises(NotAView, match="was not made by Weir"):
         ViewStore.open(tmp_path / "other")
-    with pytest.raises(NotAView, match="a Delta table at .* already"):
+    with pytest.raises(NotAView, match=r"a Delta table at .* already"):
         ViewStore.create(tmp_path / "other", AB)
     assert DeltaTable(tmp_path / "other").version() == 0
 

@@ -129,7 +129,9 @@ def test_a_second_writer_is_told(store: ViewStore) -> None:
     assert rows_of(store.read_arrow()) == [(1, "x")]
 
 
-def test_an_append_between_the_look_and_the_commit_is_noticed(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_between_the_look_and_the_commit_is_noticed(
+    store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A writer that is overtaken after it has written its files gives up and leaves no file behind."""
     other = ViewStore.open(store.place.uri)
     stage = store._files_of
@@ -153,7 +155,8 @@ def test_compaction_goes_on_top_of_an_append_that_came_meanwhile(
     """The compaction's commit carries the append's positions, and the appended rows stay."""
     three_batches(store)
     beside = ViewStore.open(store.place.uri)
-    commit, calls = DeltaLog.commit, []
+    commit = DeltaLog.commit
+    calls: list[int] = []
 
     def late(log: DeltaLog, *arguments: object) -> int:
         if log is beside.log and not calls:
@@ -167,7 +170,9 @@ def test_compaction_goes_on_top_of_an_append_that_came_meanwhile(
     assert rows_of_sorted(store, AsOf()) == [(3, None), (4, "z"), (8, "w")]
 
 
-def test_of_two_compactions_one_wins_and_the_other_does_nothing(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_compactions_one_wins_and_the_other_does_nothing(
+    store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files are exchanged once only."""
     three_batches(store)
     beside = ViewStore.open(store.place.uri)
