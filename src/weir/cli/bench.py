@@ -151,3 +151,27 @@ def ring(
     console.print(benchmark.table(rows))
     console.print("\n".join(benchmark.notes(rows)), highlight=False)
     console.print(f"picture: {benchmark.picture(rows, out)}", highlight=False)
+
+
+@bench_app.command()
+def read(
+    rows: Annotated[int, typer.Option(help="Rows of the view.")] = 1_000_000,
+    log: Annotated[float, typer.Option(help="Rows of the log, as a share of the view's.")] = 0.08,
+    as_json: AsJson = False,
+    quick: Quick = False,
+) -> None:
+    """What reading a maintained view costs against a plain table, on Spark."""
+    from pyspark.sql import SparkSession  # Spark is slow to load
+
+    from weir.bench import read as benchmark
+
+    builder = SparkSession.builder.appName("weir bench read").config("spark.ui.enabled", "false")
+    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    try:
+        readings = benchmark.measure(session, 20_000 if quick else rows, log, runs=1 if quick else 5)
+    finally:
+        session.stop()
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(readings), indent=1))
+    else:
+        Console().print(benchmark.table(readings))
