@@ -264,8 +264,9 @@ global = "T"
 def test_strobe_needs_keys() -> None:
     """A table without a key, a select list without one, and a sum are refused, each with a way out."""
     table = r"table x\.r1 has no key; declare one at the source, or use an algorithm that needs no keys"
+    unkeyed = {"x.r1": {"columns": "A int, B int", "rows": "(1, 2)"}}
     with pytest.raises(NeedNotMet, match=table):
-        _with(EXAMPLE_4, tables={"x.r1": {"columns": "A int, B int", "rows": "(1, 2)"}}, schedules=[], expect={}).begin(Strobe)
+        _with(EXAMPLE_4, tables=unkeyed, schedules=[], expect={}).begin(Strobe)
     view = "CREATE MATERIALIZED VIEW v AS SELECT r1.B FROM x.r1"
     with pytest.raises(NeedNotMet, match=r"its select list lacks the key of x\.r1; add r1\.A to it"):
         _with(EXAMPLE_4, view=view, schedules=[], expect={}).begin(Strobe)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from tests.laws import BagLaws, Model, Weighted
 from weir.algebra.errors import TypeMismatch

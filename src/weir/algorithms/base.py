@@ -243,7 +243,8 @@ def _anonymous_parts(view: View, setting: Setting) -> str | None:
         return None
     return (
         "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the "
-        "application mark them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
+        "application mark them at every source (see docs/sources), or use t-strobe, which is weak for global "
+        "transactions"
     )
 
 

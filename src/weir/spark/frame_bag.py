@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
+from pyspark.sql import functions as F
 
 from weir.algebra.bag import Pairs
 from weir.algebra.errors import TypeMismatch

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from weir.algebra.types import Column as StoredColumn
