@@ -299,7 +299,7 @@ def test_renaming_columns_leaves_the_rest_of_an_expression_as_written() -> None:
     ],
 )
 def test_decimals_that_spark_would_round_are_no_join_keys(left: str, right: str, exact: bool) -> None:
-    """Keys are compared exactly, so an equality is one only where Spark compares exactly too; else it is a condition."""
+    """Keys are compared exactly, so where Spark rounds, an equality is a condition and no join key."""
     catalog = Catalog.of([table("s.a", f"n {left}"), table("s.b", f"n {right}")])
     term = parse_view("CREATE MATERIALIZED VIEW v AS SELECT a.n FROM s.a, s.b WHERE a.n = b.n", catalog).terms[0]
     assert (len(term.equalities), len(term.rest)) == ((1, 0) if exact else (0, 1))

@@ -22,7 +22,7 @@ from weir.algebra.errors import ViewError
 from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.header import parse_view_header, read_header
 from weir.algebra.refusals import read_selects, refuse_join
-from weir.algebra.types import Column, Type
+from weir.algebra.types import MAX_PRECISION, Column, Type
 from weir.algebra.view import Equality, Slot, Term, View
 
 __all__ = ["parse_view", "parse_view_header"]
