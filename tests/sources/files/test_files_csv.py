@@ -21,7 +21,10 @@ from weir.sources.source import SchemaChanged, SourceError
 
 pytestmark = pytest.mark.spark
 SALE = Relation("lake", "sale")
-SCHEMA = "id bigint, note string, price decimal(8,2), day date, seen timestamp, plain timestamp_ntz, good boolean, x double, small tinyint"
+SCHEMA = (
+    "id bigint, note string, price decimal(8,2), day date, seen timestamp, plain timestamp_ntz, good boolean, "
+    "x double, small tinyint"
+)
 HEADER = "note,id,price,day,seen,plain,good,x,small,other"
 COLUMNS = {SALE: tuple(part.split()[0] for part in SCHEMA.split(", "))}
 WHOLE = "2024-02-29,2024-01-01T10:00:00+02:00,2024-01-01 10:00:00.123456,true,inf,-128,unused"
@@ -61,8 +64,8 @@ def test_values_have_their_declared_types(source: FilesSource, tmp_path: Path) -
     ("column", "value"),
     [
         ("id", "9223372036854775808"), ("id", "1.0"), ("price", "1.005"), ("price", "1234567.00"), ("price", "x"),
-        ("day", "2023-02-29"), ("day", "0000-00-00"), ("seen", "2024-01-01 00:00:00"), ("plain", "2024-01-01 00:00:00Z"),
-        ("good", "yes"), ("x", "1,5"), ("small", "128"),
+        ("day", "2023-02-29"), ("day", "0000-00-00"), ("seen", "2024-01-01 00:00:00"),
+        ("plain", "2024-01-01 00:00:00Z"), ("good", "yes"), ("x", "1,5"), ("small", "128"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_refused_by_place(
@@ -70,7 +73,7 @@ def test_a_value_that_does_not_fit_is_refused_by_place(
 ) -> None:
     """File, row (the header is row 1) and column; nothing of the snapshot is delivered."""
     put_csv(tmp_path, "sale", "1", f"{','.join(COLUMNS[SALE])}\n")
-    follower = Follower(source, COLUMNS)
+    Follower(source, COLUMNS)
     fields = ["5" if name == "id" else "" for name in COLUMNS[SALE]]
     fields[COLUMNS[SALE].index(column)] = f'"{value}"'
     place = put_csv(tmp_path, "sale", "2", f"{','.join(COLUMNS[SALE])}\n4{',' * 8}\n{','.join(fields)}\n")
@@ -88,7 +91,7 @@ def test_rows_of_another_length_and_bytes_that_are_no_text_are_refused(source: F
     body = f"{HEADER}\n".encode() + b"\xff\xfe,1,,,,,,,,\n"
     (place / "data.csv").write_bytes(body)
     (place / "_MANIFEST.json").write_text(json.dumps({"files": [{"name": "data.csv", "bytes": len(body)}]}))
-    with pytest.raises(SourceError, match="row 2, column 'note': .*invalid UTF8"):
+    with pytest.raises(SourceError, match=r"row 2, column 'note': .*invalid UTF8"):
         source.visit()
 
 

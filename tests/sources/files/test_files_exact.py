@@ -22,6 +22,7 @@ from weir.algebra.types import Schema
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.files.position import parts_of
 from weir.sources.oracle import Follower
+from weir.sources.source import LoadAgain
 
 pytestmark = pytest.mark.spark
 THINGS = Relation("lake", "things")
@@ -137,7 +138,7 @@ WAYS = {
 
 @pytest.mark.slow
 def test_nothing_is_wrong_beside_a_producer_that_also_fails(spark: SparkSession, tmp_path: Path) -> None:
-    """Every visit's replay is exactly the snapshot that its position names, never a part of one; the last one arrives."""
+    """Every visit's replay is exactly the snapshot that its position names; the last one arrives."""
     seed, dice = 7, random.Random(1)
     put(tmp_path, "things", name(0), content(seed, 0))
     follower = Follower(FilesSource(FilesOptions("lake", str(tmp_path)), spark), COLUMNS)
@@ -157,8 +158,6 @@ def test_nothing_is_wrong_beside_a_producer_that_also_fails(spark: SparkSession,
 
 
 def visited(follower: Follower, dice: random.Random, seed: int) -> int:
-    from weir.sources.source import LoadAgain
-
     try:
         visit = follower.check(lookups(dice))
     except LoadAgain:  # the producer took away the very snapshot that was just delivered: load afresh

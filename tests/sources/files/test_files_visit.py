@@ -228,7 +228,8 @@ def test_a_declared_key_is_checked(options: FilesOptions, spark: SparkSession, t
     source = FilesSource(replace(options, keys={"things": ("id",)}), spark)
     assert source.describe().tables[0].key == ("id",)
     Follower(source, {THINGS: ("name",)})
-    for at, rows in enumerate(([(1, "a"), (1, "b")], [(None, "a")])):
+    bad: list[list[tuple[object, ...]]] = [[(1, "a"), (1, "b")], [(None, "a")]]
+    for at, rows in enumerate(bad):
         place = put(tmp_path, "things", f"2{at}", rows)
         with pytest.raises(SourceError, match=r"declared as the key of table lake.things, but \((1|None)\)"):
             source.visit()
@@ -270,7 +271,7 @@ def test_a_held_snapshot_is_read_elsewhere(source: FilesSource, tmp_path: Path) 
     (answer,) = source.reader(token).answer([Lookup(THINGS, ("id",))])
     assert answer.rows.to_pylist() == [{"id": 1}]
     shutil.rmtree(tmp_path / "things" / "1")
-    with pytest.raises(SourceError, match="cannot be read|changed or removed"):
+    with pytest.raises(SourceError, match=r"cannot be read|changed or removed"):
         source.reader(token).answer([Lookup(THINGS, ("id",))])
 
 
