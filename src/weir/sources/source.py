@@ -80,12 +80,17 @@ class LookupAnswer:
 
 @dataclass(frozen=True)
 class Visit:
-    """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position."""
+    """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position.
+
+    ``truncations`` names, per table, the transactions (by number) that deleted everything it held before them, where the log
+    does not have those rows (PostgreSQL's TRUNCATE); ``changes`` then holds only what came after it in that transaction.
+    """
 
     transactions: tuple[Transaction, ...]
     changes: Mapping[Relation, pa.Table]
     answers: tuple[LookupAnswer, ...]
     position: Position
+    truncations: Mapping[Relation, tuple[int, ...]] = field(default_factory=dict)
     snapshot: Any = None  # with ``hold``: a picklable token by which tasks read the same snapshot (see ``reader``)
 
 

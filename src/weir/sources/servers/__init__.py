@@ -1,0 +1,1 @@
+"""Private database servers for tests, stress runs and the demo."""
