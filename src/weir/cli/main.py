@@ -13,8 +13,10 @@ from typer.core import TyperGroup
 from weir import __version__
 from weir.algebra.errors import WeirError
 from weir.cli.bench import bench_app
+from weir.cli.capture import capture_app
 from weir.cli.demo import demo
 from weir.cli.simulate import simulate
+from weir.cli.stress import stress
 
 
 class _Commands(TyperGroup):
@@ -31,6 +33,8 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
 app.command()(simulate)
+app.command()(stress)
+app.add_typer(capture_app, name="capture")
 app.add_typer(bench_app, name="bench")
 
 

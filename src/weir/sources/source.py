@@ -29,6 +29,7 @@ from weir.messages import GlobalTransaction
 Position = str
 WEIGHT = "__weight"
 TRANSACTION = "__transaction"
+LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
 
 
 class SourceError(WeirError):

@@ -11,9 +11,8 @@ from weir.algebra.types import Column, Schema
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.shapes import differences, read_columns
 from weir.sources.files.snapshots import Incomplete, Shelf, Snapshot
-from weir.sources.source import Description, Finding, SchemaChanged, SourceError
+from weir.sources.source import LOAD_AGAIN, Description, Finding, SchemaChanged, SourceError
 
-LOAD_AGAIN = "load the views that use this source again"
 Step = tuple[str, dict[Relation, Snapshot]]  # a name, and the tables that have a new snapshot of that name
 
 

@@ -22,7 +22,7 @@ from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.snapshots import DataFile, Incomplete, Snapshot
-from weir.sources.source import SchemaChanged, SourceError
+from weir.sources.source import LOAD_AGAIN, SchemaChanged, SourceError
 
 _COLUMN = re.compile(r"In CSV column #(\d+): ")
 
@@ -68,8 +68,8 @@ class CsvCopies:
         unfinished.rename(target)
 
     def _header(self, path: Path) -> list[str]:
-        parse = csv.ParseOptions(delimiter=self.options.delimiter)
-        with csv.open_csv(path, parse_options=parse) as reader:
+        parse = csv.ParseOptions(delimiter=self.options.delimiter, newlines_in_values=True)
+        with csv.open_csv(path, csv.ReadOptions(use_threads=False), parse) as reader:
             return list(reader.schema.names)
 
     def _write(self, path: Path, target: Path, schema: pa.Schema) -> int:
@@ -106,7 +106,7 @@ def _check_header(header: Sequence[str], schema: Schema, path: Path, table: str,
     if missing := [name for name in schema.names if name not in header]:
         raise SchemaChanged(
             f"table {source}.{table}: {path} has no column '{missing[0]}'; it has {', '.join(header)}. Write it again "
-            "with that column, or change schema and views and load the views that use this source again"
+            f"with that column, or change schema and views and {LOAD_AGAIN}"
         )
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
-from weir.sources.files.catalogue import LOAD_AGAIN, Catalogue, Step
+from weir.sources.files.catalogue import Catalogue, Step
 from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
 from weir.sources.files.lookup import FilesReader, Shown, batches
@@ -33,6 +33,7 @@ from weir.sources.files.position import parts_of, position_of
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Incomplete, Snapshot
 from weir.sources.source import (
+    LOAD_AGAIN,
     TRANSACTION,
     Description,
     Finding,
@@ -161,7 +162,8 @@ class FilesSource(Source):
         answers = tuple(shown.answer(lookup) for lookup in lookups)
         self._check_there(at.items())
         self._at = at
-        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), shown if hold else None)
+        held = shown if hold else None
+        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=held)
 
     def _changes(self, at: Mapping[Relation, Snapshot], moved: Mapping[Relation, Snapshot]) -> dict[Relation, pa.Table]:
         """What a step changes, per table; Incomplete when its files change meanwhile."""

@@ -31,6 +31,7 @@ from weir.sources.postgres.stream import StreamLost
 from weir.sources.postgres.transactions import Watched
 from weir.sources.postgres.visibility import Snapshot
 from weir.sources.source import (
+    LOAD_AGAIN,
     Description,
     Load,
     LoadAgain,
@@ -42,8 +43,6 @@ from weir.sources.source import (
     Transaction,
     Visit,
 )
-
-LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
 
 # One round trip opens the snapshot, behind the locks.
 _MOMENT = """
