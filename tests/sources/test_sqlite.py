@@ -322,7 +322,7 @@ def test_a_lost_log_is_never_passed_over(path: Path, writer: sqlite3.Connection,
     follower = Follower(SqliteSource("shop", path), COLUMNS)
     follower.source.close()
     loss(path, writer)
-    with pytest.raises(LoadAgain, match="load the views of this source again"):
+    with pytest.raises(LoadAgain, match="load the views that use this source again"):
         resumed(path, follower)
 
 
@@ -335,7 +335,7 @@ def test_a_log_lost_while_running_stops_the_source(
     follower = Follower(source, COLUMNS)
     run(writer, "INSERT INTO item VALUES (2, 'x', 0)")
     loss(path, writer)
-    with pytest.raises((LoadAgain, SchemaChanged), match="load the views of this source again"):
+    with pytest.raises((LoadAgain, SchemaChanged), match="load the views that use this source again"):
         follower.check()
 
 
