@@ -48,7 +48,9 @@ class Place:
         return self.server.connect(self.database)
 
     def options(self, **options: Any) -> MysqlOptions:
-        return MysqlOptions("shop", self.database, "root", unix_socket=str(self.server.socket), **{"lock_seconds": 2, **options})
+        return MysqlOptions(
+            "shop", self.database, "root", unix_socket=str(self.server.socket), **{"lock_seconds": 2, **options}
+        )
 
     def source(self, tables: dict[str, Sequence[str]], load: bool = True, **options: Any) -> MysqlSource:
         """A source that watches; ``load``: and has loaded."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,17 @@ from weir.sources.source import SourceError
 
 
 def test_tables_keys_and_indexes(place: Place) -> None:
-    """Columns in order with our types, the key, indexes and foreign keys as the server has them; views are no tables."""
+    """Columns in order with our types, key, indexes and foreign keys as the server has them; views are no tables."""
     place.run("CREATE TABLE p (a INT, b INT UNSIGNED, c TEXT, PRIMARY KEY (b, a), KEY k (a))")
-    place.run("CREATE TABLE q (x INT UNIQUE, y INT NOT NULL UNIQUE, pb INT UNSIGNED, pa INT, FOREIGN KEY (pb, pa) REFERENCES p (b, a))")
-    place.run("CREATE VIEW v AS SELECT * FROM p", "CREATE TABLE m (a INT) ENGINE = MyISAM", "CREATE TABLE h (a INT PRIMARY KEY) WITH SYSTEM VERSIONING")
+    place.run(
+        "CREATE TABLE q (x INT UNIQUE, y INT NOT NULL UNIQUE, pb INT UNSIGNED, pa INT, FOREIGN KEY (pb, pa) "
+        "REFERENCES p (b, a))"
+    )
+    place.run(
+        "CREATE VIEW v AS SELECT * FROM p",
+        "CREATE TABLE m (a INT) ENGINE = MyISAM",
+        "CREATE TABLE h (a INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+    )
     described = MysqlSource(place.options()).describe()
     tables = {table.relation.table: table for table in described.tables}
     assert set(tables) == {"p", "q", "m", "h"}
@@ -34,13 +42,16 @@ def test_tables_keys_and_indexes(place: Place) -> None:
     problems = {finding.problem: finding.remedy for finding in described.findings}
     assert any("shop.m cannot be used" in problem and "ENGINE = InnoDB" in problem for problem in problems)
     assert any("shop.h cannot be used" in problem for problem in problems)
-    assert problems["sync_binlog is 0: after a power failure the server may have lost transactions that Weir has read"] == "SET GLOBAL sync_binlog = 1"
+    assert (
+        problems["sync_binlog is 0: a power failure may cost the server transactions that Weir has read"]
+        == "SET GLOBAL sync_binlog = 1"
+    )
 
 
 def test_what_is_refused_by_name(place: Place) -> None:
     """A missing table, a missing column and a table without transactions are named, with what there is instead."""
     place.run("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE TABLE m (a INT) ENGINE = Aria")
-    with pytest.raises(SourceError, match="no table 'nope'.*tables: m, t"):
+    with pytest.raises(SourceError, match=r"no table 'nope'.*tables: m, t"):
         place.source({"nope": ("a",)})
     with pytest.raises(SourceError, match=r"shop\.t has no column 'z'; columns: a"):
         place.source({"t": ("z",)})
@@ -49,7 +60,9 @@ def test_what_is_refused_by_name(place: Place) -> None:
 
 
 def test_the_least_rights_are_enough_and_missing_ones_are_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The account of docs/sources/mariadb.md works over TCP with a password from the environment; each missing right is a finding with its GRANT."""
+    """The account of docs/sources/mariadb.md works over TCP with a password from the environment; each missing right
+    is a finding with its GRANT.
+    """
     monkeypatch.setenv("WEIR_TEST_PASSWORD", "p'; DROP")
     place.run("CREATE TABLE t (a INT PRIMARY KEY)")
     place.run("CREATE OR REPLACE USER least@'127.0.0.1' IDENTIFIED BY %s", values=("p'; DROP",))
@@ -57,8 +70,9 @@ def test_the_least_rights_are_enough_and_missing_ones_are_named(place: Place, mo
     options = MysqlOptions("shop", place.database, "least", "env:WEIR_TEST_PASSWORD", port=place.server.port)
     findings = [finding for finding in MysqlSource(options).describe().findings if finding.severity == "error"]
     assert {finding.remedy for finding in findings} == {
-        "GRANT REPLICATION SLAVE ON *.* TO 'least'@'127.0.0.1'", "GRANT BINLOG MONITOR ON *.* TO 'least'@'127.0.0.1'",
-    }  # fmt: skip
+        "GRANT REPLICATION SLAVE ON *.* TO 'least'@'127.0.0.1'",
+        "GRANT BINLOG MONITOR ON *.* TO 'least'@'127.0.0.1'",
+    }
     place.run(*(finding.remedy for finding in findings))
     source = MysqlSource(options)
     assert not [finding for finding in source.describe().findings if finding.severity == "error"]
@@ -68,7 +82,11 @@ def test_the_least_rights_are_enough_and_missing_ones_are_named(place: Place, mo
     place.run("INSERT INTO t VALUES (1)")
     assert changes(source.visit([whole("t", "a")]), "t", "a") == [(0, 1, 1)]
     source.close()
-    locking = MysqlSource(MysqlOptions("shop", place.database, "least", "env:WEIR_TEST_PASSWORD", port=place.server.port, kind="mariadb-locks"))
+    locking = MysqlSource(
+        MysqlOptions(
+            "shop", place.database, "least", "env:WEIR_TEST_PASSWORD", port=place.server.port, kind="mariadb-locks"
+        )
+    )
     locking.watch({Relation("shop", "t"): ("a",)})
     with pytest.raises(SourceError, match="GRANT LOCK TABLES ON"):
         locking.load()
@@ -79,7 +97,7 @@ def test_a_wrong_password_is_not_shown(place: Place, monkeypatch: pytest.MonkeyP
     """Neither the error nor the options show a credential; without a reference there is no connection."""
     monkeypatch.setenv("WEIR_TEST_PASSWORD", "swordfish")
     options = MysqlOptions("shop", place.database, "nobody", "env:WEIR_TEST_PASSWORD", port=place.server.port)
-    with pytest.raises(SourceError, match="cannot connect to 127.0.0.1") as caught:
+    with pytest.raises(SourceError, match=r"cannot connect to 127.0.0.1") as caught:
         MysqlSource(options).describe()
     assert "swordfish" not in str(caught.value) + repr(options)
     with pytest.raises(WeirError, match="env:NAME"):
@@ -93,14 +111,30 @@ def test_plaintext_to_another_machine_is_refused() -> None:
     MysqlOptions("shop", "d", "u", host="db.example.org", allow_plaintext=True)
     with pytest.raises(WeirError, match="tls = true"):
         MysqlOptions("shop", "d", "u", host="db.example.org")
-    for wrong in ({"kind": "oracle"}, {"verify": "maybe"}, {"positions": "uuid"}, {"positions": "gtid", "kind": "mysql"}):
+    wrongs: list[dict[str, Any]] = [{"kind": "oracle"}, {"verify": "maybe"}, {"positions": "uuid"}]
+    for wrong in [*wrongs, {"positions": "gtid", "kind": "mysql"}]:
         with pytest.raises(WeirError):
-            MysqlOptions("shop", "d", "u", **wrong)  # type: ignore[arg-type]
+            MysqlOptions("shop", "d", "u", **wrong)
 
 
 def test_tls_with_verification(own_place: Callable[..., Place], tmp_path: Path) -> None:
-    """``full`` accepts the right name and authority only, ``ca`` any name, ``off`` anything; the binlog is read over TLS too."""
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    """``full`` accepts the right name and authority only, ``ca`` any name, ``off`` anything; the binlog is read over
+    TLS too.
+    """
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=DNS:localhost",
+    ]
     for name in ("server", "stranger"):
         files = ["-keyout", str(tmp_path / f"{name}.key"), "-out", str(tmp_path / f"{name}.pem")]
         subprocess.run([*make, *files], check=True, capture_output=True)
@@ -109,13 +143,22 @@ def test_tls_with_verification(own_place: Callable[..., Place], tmp_path: Path) 
     for folder in list(tmp_path.parents)[:2]:
         folder.chmod(0o755)
     place = own_place(ssl_cert=str(tmp_path / "server.pem"), ssl_key=str(tmp_path / "server.key"))
-    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE USER tls@'127.0.0.1' REQUIRE SSL", "GRANT ALL ON *.* TO tls@'127.0.0.1'")
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "CREATE USER tls@'127.0.0.1' REQUIRE SSL",
+        "GRANT ALL ON *.* TO tls@'127.0.0.1'",
+    )
 
-    def source(**options: object) -> MysqlSource:
-        return MysqlSource(MysqlOptions("shop", "own", "tls", port=place.server.port, **options))  # type: ignore[arg-type]
+    def source(**options: Any) -> MysqlSource:
+
+        return MysqlSource(MysqlOptions("shop", "own", "tls", port=place.server.port, **options))
 
     right, wrong = str(tmp_path / "server.pem"), str(tmp_path / "stranger.pem")
-    for accepted in ({"host": "localhost", "tls_ca": right}, {"host": "127.0.0.1", "tls_ca": right, "verify": "ca"}, {"tls": True, "verify": "off"}):
+    for accepted in (
+        {"host": "localhost", "tls_ca": right},
+        {"host": "127.0.0.1", "tls_ca": right, "verify": "ca"},
+        {"tls": True, "verify": "off"},
+    ):
         one = source(**accepted)
         one.watch({Relation("shop", "t"): ("a",)})
         one.load()
@@ -128,7 +171,7 @@ def test_tls_with_verification(own_place: Callable[..., Place], tmp_path: Path) 
 
 
 def test_the_private_server(own_place: Callable[..., Place], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs under another account than root, on loopback only, with the settings asked for, and without open doors."""
+    """It runs under another account than root, on loopback only, as asked for, and without open doors."""
     import os
     import pwd
 
@@ -137,6 +180,6 @@ def test_the_private_server(own_place: Callable[..., Place], monkeypatch: pytest
     assert pwd.getpwuid(owner).pw_name != "root"
     assert place.run("SELECT @@bind_address, @@max_binlog_size, @@binlog_format")[0] == ("127.0.0.1", 4096, "ROW")
     assert place.run("SELECT COUNT(*) FROM mysql.user WHERE user IN ('root', '') AND host <> 'localhost'")[0][0] == 0
-    monkeypatch.setattr(servers.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(SourceError, match="apt-get install mariadb-server"):
         servers.MariadbServer()

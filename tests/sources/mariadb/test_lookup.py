@@ -22,7 +22,9 @@ from weir.sources.oracle import rows_of
 FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def ask(source: MysqlSource, table: str, columns: tuple[str, ...], schema: str, keys: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def ask(
+    source: MysqlSource, table: str, columns: tuple[str, ...], schema: str, keys: list[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
     bag = MemoryBag.of(t.Schema.parse(schema), keys)
     lookup = Lookup(Relation("shop", table), columns, bag.schema.names, bag)
     answer = source.visit([lookup]).answers[0]
@@ -33,7 +35,11 @@ def ask(source: MysqlSource, table: str, columns: tuple[str, ...], schema: str, 
 @pytest.mark.parametrize("kind", ["mariadb", "mariadb-locks"])
 def test_one_column_keys_of_any_number(place: Place, kind: str) -> None:
     """Around every size of a batch: exactly the rows asked for, each as often as it is there."""
-    place.run("CREATE TABLE t (a INT, b INT, KEY (a))", "INSERT INTO t SELECT seq, seq * 2 FROM seq_1_to_2000", "INSERT INTO t VALUES (1, 2)")
+    place.run(
+        "CREATE TABLE t (a INT, b INT, KEY (a))",
+        "INSERT INTO t SELECT seq, seq * 2 FROM seq_1_to_2000",
+        "INSERT INTO t VALUES (1, 2)",
+    )
     source = place.source({"t": ("a", "b")}, kind=kind)
     for many in sorted({0, *(size + more for size in BATCHES for more in (-1, 0, 1)), 1500}):
         keys = random.sample(range(1, 2001), many)
@@ -43,7 +49,10 @@ def test_one_column_keys_of_any_number(place: Place, kind: str) -> None:
 
 def test_composite_keys(place: Place) -> None:
     """Both columns of a key must match; a key with a NULL in it is not sent and finds nothing."""
-    place.run("CREATE TABLE t (a INT, b VARCHAR(5), c INT, KEY (b, a))", "INSERT INTO t SELECT seq % 50, CHAR(97 + seq % 7), seq FROM seq_0_to_999")
+    place.run(
+        "CREATE TABLE t (a INT, b VARCHAR(5), c INT, KEY (b, a))",
+        "INSERT INTO t SELECT seq % 50, CHAR(97 + seq % 7), seq FROM seq_0_to_999",
+    )
     place.run("INSERT INTO t VALUES (NULL, 'a', -1), (1, NULL, -2)")
     source = place.source({"t": ("a", "b", "c")})
     keys = [(n % 50, chr(97 + n % 7)) for n in range(0, 350, 3)]
@@ -54,7 +63,10 @@ def test_composite_keys(place: Place) -> None:
 
 def test_a_collation_gives_more_rows_but_none_twice(place: Place) -> None:
     """Keys that differ for us and are equal to the server find their rows once: more than asked for, never doubled."""
-    place.run("CREATE TABLE t (a VARCHAR(9) PRIMARY KEY, b INT) COLLATE utf8mb4_general_ci", "INSERT INTO t VALUES ('Abc', 1), ('x ', 2)")
+    place.run(
+        "CREATE TABLE t (a VARCHAR(9) PRIMARY KEY, b INT) COLLATE utf8mb4_general_ci",
+        "INSERT INTO t VALUES ('Abc', 1), ('x ', 2)",
+    )
     source = place.source({"t": ("a", "b")})
     assert ask(source, "t", ("a", "b"), "a string", [("abc",), ("ABC",), ("Abc",), ("x",)]) == [("Abc", 1), ("x ", 2)]
 
@@ -86,10 +98,28 @@ def test_large_keys_and_answers(place: Place) -> None:
     (row,) = ask(source, "t", ("a", "b"), "b int", [(2,)])
     assert (len(row[0]), row[1]) == (17_000_000, 2)
     place.run("UPDATE t SET b = 3 WHERE b = 2")
-    assert [(w, len(a), b) for _, w, a, b in changes(source.visit(), "t", "a", "b")] == [(-1, 17_000_000, 2), (1, 17_000_000, 3)]
+    assert [(w, len(a), b) for _, w, a, b in changes(source.visit(), "t", "a", "b")] == [
+        (-1, 17_000_000, 2),
+        (1, 17_000_000, 3),
+    ]
 
 
-HOSTILE = ["a`; DROP TABLE t; --", 'q"uote', "it's", "semi;colon", "per%cent", "quest?ion", "back\\slash", "sp ace", "☃", "`", "x" * 64, "%s", "{0}", "a.b"]
+HOSTILE = [
+    "a`; DROP TABLE t; --",
+    'q"uote',
+    "it's",
+    "semi;colon",
+    "per%cent",
+    "quest?ion",
+    "back\\slash",
+    "sp ace",
+    "☃",
+    "`",
+    "x" * 64,
+    "%s",
+    "{0}",
+    "a.b",
+]
 
 
 def test_hostile_names(place: Place) -> None:
@@ -116,13 +146,18 @@ def test_fuzzed_values_are_values(place: Place, values: list[str]) -> None:
         place.run("INSERT INTO t VALUES (%s, %s)", values=(number, value))
     source = place.source({"t": ("k", "v")})
     hostile = [(value,) for value in [*values, "' OR 1=1 --", "\\", "\0", "x'); DROP TABLE t; --"]]
-    found = {row for row in ask(source, "t", ("k", "v"), "v string", list(dict.fromkeys(hostile)))}
+    found = set(ask(source, "t", ("k", "v"), "v string", list(dict.fromkeys(hostile))))
     assert found == set(enumerate(values))
     source.close()
 
 
 @FUZZ
-@given(st.binary(max_size=40), st.decimals(-(10**20), 10**20, places=5), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
+@given(
+    st.binary(max_size=40),
+    st.decimals(-(10**20), 10**20, places=5),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(2**63), 2**63 - 1),
+)
 def test_fuzzed_rows_come_back(place: Place, raw: bytes, number: Any, fraction: float, whole_number: int) -> None:
     """Bytes, decimals, doubles and integers at random: binlog and lookup give what was written."""
     place.run("CREATE TABLE IF NOT EXISTS t (a VARBINARY(50), b DECIMAL(30,5), c DOUBLE, d BIGINT)")
@@ -142,5 +177,20 @@ def test_fuzzed_statements_never_break_the_reader(text: str) -> None:
     """Whatever text a statement in the log has, it gets a meaning."""
     from weir.sources.mysql.statements import meaning
 
-    for verb in ("", "ALTER TABLE t ", "DROP TABLE ", "RENAME TABLE ", "TRUNCATE ", "SET STATEMENT x=1 FOR ", "CREATE OR REPLACE "):
-        assert meaning(verb + text, "d", "d", {"t": {"a"}}).kind in ("control", "nothing", "truncate", "moves", "change", "data")
+    for verb in (
+        "",
+        "ALTER TABLE t ",
+        "DROP TABLE ",
+        "RENAME TABLE ",
+        "TRUNCATE ",
+        "SET STATEMENT x=1 FOR ",
+        "CREATE OR REPLACE ",
+    ):
+        assert meaning(verb + text, "d", "d", {"t": {"a"}}).kind in (
+            "control",
+            "nothing",
+            "truncate",
+            "moves",
+            "change",
+            "data",
+        )

@@ -12,21 +12,66 @@ from weir.sources.mysql.version import Version
 CASES = {
     "control": ["BEGIN", "SAVEPOINT `x`", "XA END X'1',X'',1", "ROLLBACK TO s", "/* hi */ COMMIT"],
     "nothing": [
-        "CREATE TABLE other (a INT REFERENCES t (a))", "DROP TABLE d2.t", "TRUNCATE other", "ALTER TABLE other ADD t INT", "CREATE VIEW t2 AS SELECT 1",
-        "ALTER TABLE t ADD KEY (b), COMMENT = 'DROP COLUMN a'", "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW DELETE FROM t", "FLUSH TABLES t",
-        "CREATE DEFINER=`r`@`%` PROCEDURE t() DROP TABLE t", "SET PASSWORD FOR t = 'x'", "ALTER TABLE t ADD x ENUM('FIRST', 'AFTER')", "RENAME USER a TO b",
-        "ALTER TABLE t ADD COLUMN IF NOT EXISTS x INT", "ALTER TABLE `d`.`t` ADD UNIQUE (b), ALGORITHM=INPLACE", "DROP INDEX i ON t", "ALTER DATABASE d CHARACTER SET latin1",
+        "CREATE TABLE other (a INT REFERENCES t (a))",
+        "DROP TABLE d2.t",
+        "TRUNCATE other",
+        "ALTER TABLE other ADD t INT",
+        "CREATE VIEW t2 AS SELECT 1",
+        "ALTER TABLE t ADD KEY (b), COMMENT = 'DROP COLUMN a'",
+        "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW DELETE FROM t",
+        "FLUSH TABLES t",
+        "CREATE DEFINER=`r`@`%` PROCEDURE t() DROP TABLE t",
+        "SET PASSWORD FOR t = 'x'",
+        "ALTER TABLE t ADD x ENUM('FIRST', 'AFTER')",
+        "RENAME USER a TO b",
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS x INT",
+        "ALTER TABLE `d`.`t` ADD UNIQUE (b), ALGORITHM=INPLACE",
+        "DROP INDEX i ON t",
+        "ALTER DATABASE d CHARACTER SET latin1",
     ],
-    "truncate": ["TRUNCATE t", "truncate table `D`.`T`", "SET STATEMENT max_statement_time=9 FOR TRUNCATE TABLE t", "/*!50000 TRUNCATE */ t", "TRUNCATE -- x\n t"],
-    "moves": ["ALTER TABLE t DROP z", "ALTER TABLE t ADD x INT AFTER b", "ALTER TABLE t ADD x INT, DROP COLUMN IF EXISTS z"],
+    "truncate": [
+        "TRUNCATE t",
+        "truncate table `D`.`T`",
+        "SET STATEMENT max_statement_time=9 FOR TRUNCATE TABLE t",
+        "/*!50000 TRUNCATE */ t",
+        "TRUNCATE -- x\n t",
+    ],
+    "moves": [
+        "ALTER TABLE t DROP z",
+        "ALTER TABLE t ADD x INT AFTER b",
+        "ALTER TABLE t ADD x INT, DROP COLUMN IF EXISTS z",
+    ],
     "change": [
-        "ALTER TABLE t DROP a", "ALTER TABLE t DROP COLUMN `A`", "ALTER TABLE t MODIFY z INT", "ALTER IGNORE TABLE t CHANGE z y INT", "DROP DATABASE d",
-        "DROP TABLE IF EXISTS x, d.t", "RENAME TABLE x TO t", "ALTER TABLE x RENAME TO t", "ALTER TABLE x EXCHANGE PARTITION p WITH TABLE t", "DROP TABLE t /* x */",
-        "ALTER TABLE t TRUNCATE PARTITION p", "ALTER TABLE t DROP PARTITION p", "ALTER TABLE t ENGINE = MyISAM", "CREATE OR REPLACE TABLE t (a INT)",
-        "ALTER TABLE t ADD x INT REFERENCES p (a) ON DELETE SET NULL", "ALTER TABLE t ADD SYSTEM VERSIONING", "/*M!100301 DROP TABLE */ t", "ALTER TABLE t DISCARD TABLESPACE",
+        "ALTER TABLE t DROP a",
+        "ALTER TABLE t DROP COLUMN `A`",
+        "ALTER TABLE t MODIFY z INT",
+        "ALTER IGNORE TABLE t CHANGE z y INT",
+        "DROP DATABASE d",
+        "DROP TABLE IF EXISTS x, d.t",
+        "RENAME TABLE x TO t",
+        "ALTER TABLE x RENAME TO t",
+        "ALTER TABLE x EXCHANGE PARTITION p WITH TABLE t",
+        "DROP TABLE t /* x */",
+        "ALTER TABLE t TRUNCATE PARTITION p",
+        "ALTER TABLE t DROP PARTITION p",
+        "ALTER TABLE t ENGINE = MyISAM",
+        "CREATE OR REPLACE TABLE t (a INT)",
+        "ALTER TABLE t ADD x INT REFERENCES p (a) ON DELETE SET NULL",
+        "ALTER TABLE t ADD SYSTEM VERSIONING",
+        "/*M!100301 DROP TABLE */ t",
+        "ALTER TABLE t DISCARD TABLESPACE",
     ],
-    "data": ["INSERT INTO x VALUES (1)", "UPDATE x SET a = 1", "CALL p()", "WITH q AS (SELECT 1) DELETE FROM x", "SELECT f()", "LOAD DATA INFILE 'x'", "whatever this is", ""],
-}  # fmt: skip
+    "data": [
+        "INSERT INTO x VALUES (1)",
+        "UPDATE x SET a = 1",
+        "CALL p()",
+        "WITH q AS (SELECT 1) DELETE FROM x",
+        "SELECT f()",
+        "LOAD DATA INFILE 'x'",
+        "whatever this is",
+        "",
+    ],
+}
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in CASES.items() for text in texts])
@@ -50,15 +95,30 @@ def test_meaning(kind: str, text: str) -> None:
     ],
 )
 def test_versions(text: str, product: str, status: str, right: str, supported: bool) -> None:
-    """The version's text decides which statement tells the end of the log, which right it needs, and whether it is new enough."""
+    """The version's text decides which statement tells the end of the log, which right it needs, and whether it is
+    new enough.
+    """
     version = Version.parse(text)
-    assert (version.product, version.log_status, version.log_right, version.supported) == (product, status, right, supported)
+    assert (version.product, version.log_status, version.log_right, version.supported) == (
+        product,
+        status,
+        right,
+        supported,
+    )
 
 
 def test_settings_of_mysql() -> None:
     """MySQL's own ways to make the log smaller are refused with the setting to change."""
-    settings = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_transaction_compression": "ON", "binlog_row_value_options": "PARTIAL_JSON"}
-    found = {f.remedy.split(" (")[0] for f in setting_findings(Version.parse("8.4.2"), settings) if f.severity == "error"}
+    settings = {
+        "log_bin": "ON",
+        "binlog_format": "ROW",
+        "binlog_row_image": "FULL",
+        "binlog_transaction_compression": "ON",
+        "binlog_row_value_options": "PARTIAL_JSON",
+    }
+    found = {
+        f.remedy.split(" (")[0] for f in setting_findings(Version.parse("8.4.2"), settings) if f.severity == "error"
+    }
     assert found == {"SET GLOBAL binlog_transaction_compression = 'OFF'", "SET GLOBAL binlog_row_value_options = ''"}
 
 
@@ -74,5 +134,7 @@ def test_rights() -> None:
 def test_positions_are_ordered_by_number_and_kept_as_text() -> None:
     """File numbers outgrow six digits; a position survives being written down."""
     assert Place("b.999999", 500) < Place("b.1000000", 4) < Place("b.1000000", 5)
-    position = LogPosition(Place("my:bin.000001", 7), Place("my:bin.000001", 4), 5, "1", "0-1-2", "0-1-1", ("X'61',X'',1",))
+    position = LogPosition(
+        Place("my:bin.000001", 7), Place("my:bin.000001", 4), 5, "1", "0-1-2", "0-1-1", ("X'61',X'',1",)
+    )
     assert LogPosition.parse(str(position)) == position

@@ -38,16 +38,21 @@ SHORT = min(SECONDS, 15.0)
 
 @pytest.mark.parametrize("kind", [MariadbWorkload, MariadbLocksWorkload])
 def test_every_answer_equals_the_replay(kind: type[Workload]) -> None:
-    """Writers with savepoints, rollbacks, key changes, two-phase commits and TRUNCATE, 1 MB binlogs, writers killed, connections dropped, the server killed
-    and restarted, fresh loads: no answer and no delivery is wrong."""
+    """Writers with savepoints, rollbacks, key changes, two-phase commits and TRUNCATE, 1 MB binlogs, writers killed,
+    connections dropped, the server killed and restarted, fresh loads: no answer and no delivery is wrong.
+    """
     report = run_stress(kind(), SECONDS, seed=1)
     assert report.wrong == 0, report.failures
     assert report.answers > 2 * SECONDS
 
 
-@pytest.mark.parametrize("traffic", [PROVOKING[HEADER], PROVOKING[XA], Traffic(truncating=0.1)], ids=["4 KB binlogs", "mostly XA", "much TRUNCATE"])
+@pytest.mark.parametrize(
+    "traffic",
+    [PROVOKING[HEADER], PROVOKING[XA], Traffic(truncating=0.1)],
+    ids=["4 KB binlogs", "mostly XA", "much TRUNCATE"],
+)
 def test_traffic_that_provokes(traffic: Traffic) -> None:
-    """Rotation after every few transactions, mostly two-phase commits, or TRUNCATE all the time: still nothing wrong."""
+    """Rotation every few transactions, mostly two-phase commits, or TRUNCATE all the time: still nothing wrong."""
     report = run_stress(MariadbWorkload(traffic=traffic), SHORT, seed=2)
     assert report.wrong == 0, report.failures
 
@@ -68,7 +73,8 @@ def test_naive_ways_are_caught(make: Callable[[], Workload]) -> None:
     assert any(run_stress(make(), 15, seed=seed).wrong for seed in range(6))
 
 
-# -- XA COMMIT is logged before it is visible --------------------------------------------------------------------------------------
+# -- XA COMMIT is logged before it is visible
+# --------------------------------------------------------------------------------------
 
 ROWS = 3
 
@@ -81,7 +87,13 @@ def count_by_xa(socket: str, database: str, row: int, stop: Any) -> None:
             if stop.is_set():
                 return
             name = f"'{row}-{number}'"
-            for statement in (f"XA START {name}", f"UPDATE t SET b = b + 1 WHERE a = {row}", f"XA END {name}", f"XA PREPARE {name}", f"XA COMMIT {name}"):
+            for statement in (
+                f"XA START {name}",
+                f"UPDATE t SET b = b + 1 WHERE a = {row}",
+                f"XA END {name}",
+                f"XA PREPARE {name}",
+                f"XA COMMIT {name}",
+            ):
                 cursor.execute(statement)
 
 

@@ -19,7 +19,13 @@ def test_insert_update_delete_in_one_transaction(place: Place, kind: str) -> Non
     """The rows before and after every change, under the number of their transaction, needed columns only."""
     place.run("CREATE TABLE t (a INT PRIMARY KEY, unused TEXT, b INT)")
     source = place.source({"t": ("b", "a")}, kind=kind)
-    place.run("BEGIN", "INSERT INTO t VALUES (1, 'x', 10), (2, NULL, 20)", "UPDATE t SET b = b + 1 WHERE a = 1", "DELETE FROM t WHERE a = 2", "COMMIT")
+    place.run(
+        "BEGIN",
+        "INSERT INTO t VALUES (1, 'x', 10), (2, NULL, 20)",
+        "UPDATE t SET b = b + 1 WHERE a = 1",
+        "DELETE FROM t WHERE a = 2",
+        "COMMIT",
+    )
     place.run("UPDATE t SET a = 5")
     visit = source.visit([whole("t", "a", "b")])
     first = [(0, 1, 10, 1), (0, 1, 20, 2), (0, -1, 10, 1), (0, 1, 11, 1), (0, -1, 20, 2)]
@@ -35,7 +41,13 @@ def test_rollbacks_and_savepoints(place: Place, kind: str) -> None:
     place.run("CREATE TABLE t (a INT PRIMARY KEY)")
     source = place.source({"t": ("a",)}, kind=kind)
     place.run("BEGIN", "INSERT INTO t VALUES (1)", "ROLLBACK")
-    place.run("BEGIN", "INSERT INTO t VALUES (2)", "SAVEPOINT `a;``COMMIT`", "INSERT INTO t VALUES (3)", "ROLLBACK TO `a;``COMMIT`")
+    place.run(
+        "BEGIN",
+        "INSERT INTO t VALUES (2)",
+        "SAVEPOINT `a;``COMMIT`",
+        "INSERT INTO t VALUES (3)",
+        "ROLLBACK TO `a;``COMMIT`",
+    )
     if kind == "mariadb":  # with locks a question waits for the writer
         assert source.visit([whole("t", "a")]).answers[0].rows.num_rows == 0
     place.run("INSERT INTO t VALUES (4)", "RELEASE SAVEPOINT `a;``COMMIT`", "COMMIT")
@@ -46,7 +58,9 @@ def test_a_savepoint_rolled_back_beside_a_table_without_transactions(place: Plac
     """MariaDB then logs the rows and the ROLLBACK TO: the rows behind the savepoint are not delivered."""
     place.run("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE TABLE m (a INT) ENGINE = MyISAM")
     source = place.source({"t": ("a",)})
-    place.run("BEGIN", "INSERT INTO t VALUES (1)", "SAVEPOINT S", "INSERT INTO t VALUES (2)", "INSERT INTO m VALUES (1)")
+    place.run(
+        "BEGIN", "INSERT INTO t VALUES (1)", "SAVEPOINT S", "INSERT INTO t VALUES (2)", "INSERT INTO m VALUES (1)"
+    )
     place.run("ROLLBACK WORK TO SAVEPOINT s", "INSERT INTO t VALUES (3)", "COMMIT")
     visit = source.visit([whole("t", "a")])
     assert changes(visit, "t", "a") == [(0, 1, 1), (0, 1, 3)]
@@ -59,7 +73,12 @@ def test_truncate_is_its_own_transaction(place: Place, kind: str) -> None:
     """TRUNCATE logs no rows: the visit says in which transaction everything before was deleted."""
     place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     source = place.source({"t": ("a",)}, kind=kind)
-    place.run("INSERT INTO t VALUES (2)", "TRUNCATE t", "INSERT INTO t VALUES (3)", f"TRUNCATE TABLE `{place.database}`.`t` /* all */")
+    place.run(
+        "INSERT INTO t VALUES (2)",
+        "TRUNCATE t",
+        "INSERT INTO t VALUES (3)",
+        f"TRUNCATE TABLE `{place.database}`.`t` /* all */",
+    )
     visit = source.visit([whole("t", "a")])
     assert visit.truncations == {T: (1, 3)}
     assert changes(visit, "t", "a") == [(0, 1, 2), (2, 1, 3)]
@@ -68,13 +87,19 @@ def test_truncate_is_its_own_transaction(place: Place, kind: str) -> None:
 
 @BOTH
 def test_two_phase_commit(place: Place, kind: str) -> None:
-    """Rows of an XA transaction come at XA COMMIT, not at XA PREPARE, and never after XA ROLLBACK; also after a restart between the two."""
+    """Rows of an XA transaction come at XA COMMIT, not at XA PREPARE, and never after XA ROLLBACK; also after a
+    restart between the two.
+    """
     place.run("CREATE TABLE t (a INT PRIMARY KEY)")
     source = place.source({"t": ("a",)}, kind=kind)
     other, third = place.another(), place.another()
     for connection, name, value in ((other, "one", 1), (third, "two", 2)):
         with connection.cursor() as cursor:
-            for statement in (f"XA START '{name}', 'branch', 7", f"INSERT INTO t VALUES ({value})", f"XA END '{name}', 'branch', 7"):
+            for statement in (
+                f"XA START '{name}', 'branch', 7",
+                f"INSERT INTO t VALUES ({value})",
+                f"XA END '{name}', 'branch', 7",
+            ):
                 cursor.execute(statement)
             cursor.execute(f"XA PREPARE '{name}', 'branch', 7")
     other.close()  # a prepared transaction outlives its connection
@@ -109,7 +134,9 @@ def _until_free(place: Place, statement: str) -> None:
 
 
 def test_a_load_waits_for_prepared_transactions(place: Place) -> None:
-    """An XA transaction that is prepared before a load would be in neither load nor changes: the load waits, then says so."""
+    """An XA transaction that is prepared before a load would be in neither load nor changes: the load waits, then
+    says so.
+    """
     place.run("CREATE TABLE t (a INT PRIMARY KEY)")
     other = place.another()
     with other.cursor() as cursor:
@@ -127,10 +154,15 @@ def test_a_load_waits_for_prepared_transactions(place: Place) -> None:
 
 def test_global_transactions(place: Place) -> None:
     """A row in the marker table names the global transaction that its transaction is part of."""
-    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE TABLE weir_global_transaction (id VARCHAR(50) PRIMARY KEY, sources TEXT)")
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "CREATE TABLE weir_global_transaction (id VARCHAR(50) PRIMARY KEY, sources TEXT)",
+    )
     source = place.source({"t": ("a",)})
     place.run("INSERT INTO t VALUES (1)")
-    place.run("BEGIN", "INSERT INTO t VALUES (2)", "INSERT INTO weir_global_transaction VALUES ('g1', 'crm, shop')", "COMMIT")
+    place.run(
+        "BEGIN", "INSERT INTO t VALUES (2)", "INSERT INTO weir_global_transaction VALUES ('g1', 'crm, shop')", "COMMIT"
+    )
     place.run("DELETE FROM weir_global_transaction")
     visit = source.visit()
     assert [t.part_of for t in visit.transactions] == [None, GlobalTransaction("g1", frozenset({"crm", "shop"})), None]
@@ -139,22 +171,35 @@ def test_global_transactions(place: Place) -> None:
 
 def test_other_databases_and_tables_are_passed_over(place: Place) -> None:
     """A table of the same name elsewhere is another table; whatever is written there delivers nothing."""
-    place.run("CREATE TABLE t (a INT PRIMARY KEY)", f"CREATE DATABASE {place.database}b", f"CREATE TABLE {place.database}b.t (z TEXT)")
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        f"CREATE DATABASE {place.database}b",
+        f"CREATE TABLE {place.database}b.t (z TEXT)",
+    )
     source = place.source({"t": ("a",)})
-    place.run(f"INSERT INTO {place.database}b.t VALUES ('x')", f"TRUNCATE {place.database}b.t", f"ALTER TABLE {place.database}b.t ADD y INT FIRST")
+    place.run(
+        f"INSERT INTO {place.database}b.t VALUES ('x')",
+        f"TRUNCATE {place.database}b.t",
+        f"ALTER TABLE {place.database}b.t ADD y INT FIRST",
+    )
     place.run("CREATE TABLE v (a INT)", "INSERT INTO v VALUES (1)", f"DROP DATABASE {place.database}b")
     assert source.visit([whole("t", "a")]).transactions == ()
 
 
 def test_the_same_rows_through_triggers(place: Place) -> None:
     """What a trigger writes is logged as rows, in the transaction that fired it."""
-    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE TABLE u (a INT)", "CREATE TRIGGER w AFTER INSERT ON u FOR EACH ROW INSERT INTO t VALUES (NEW.a)")
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "CREATE TABLE u (a INT)",
+        "CREATE TRIGGER w AFTER INSERT ON u FOR EACH ROW INSERT INTO t VALUES (NEW.a)",
+    )
     source = place.source({"t": ("a",)})
     place.run("INSERT INTO u VALUES (4), (5)")
     assert changes(source.visit(), "t", "a") == [(0, 1, 4), (0, 1, 5)]
 
 
-# -- what must stop the source ---------------------------------------------------------------------------------------------------
+# -- what must stop the source
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
@@ -168,11 +213,23 @@ def test_a_session_with_a_partial_row_image_is_refused(place: Place, image: str)
             source.visit()
 
 
-@pytest.mark.parametrize("statement", ["INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)", "UPDATE w SET a = a + 1", "CALL p()"])
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)", "UPDATE w SET a = a + 1", "CALL p()"]
+)
 def test_a_session_in_statement_format_is_refused(place: Place, statement: str) -> None:
-    """Statements do not say which rows changed, also through a view, a trigger or a procedure: refused, never skipped."""
-    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (7)", "CREATE TABLE u (a INT)", "CREATE VIEW w AS SELECT a FROM t")
-    place.run("CREATE TRIGGER g AFTER INSERT ON u FOR EACH ROW INSERT INTO t VALUES (NEW.a)", "CREATE PROCEDURE p() INSERT INTO t VALUES (3)")
+    """Statements do not say which rows changed, also through a view, a trigger or a procedure: refused, never
+    skipped.
+    """
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (7)",
+        "CREATE TABLE u (a INT)",
+        "CREATE VIEW w AS SELECT a FROM t",
+    )
+    place.run(
+        "CREATE TRIGGER g AFTER INSERT ON u FOR EACH ROW INSERT INTO t VALUES (NEW.a)",
+        "CREATE PROCEDURE p() INSERT INTO t VALUES (3)",
+    )
     source = place.source({"t": ("a",)})
     place.run("SET SESSION binlog_format = 'STATEMENT'", statement)
     for _ in range(2):
@@ -183,14 +240,24 @@ def test_a_session_in_statement_format_is_refused(place: Place, statement: str) 
 @pytest.mark.parametrize(
     "statement",
     [
-        "ALTER TABLE t MODIFY b INT AFTER c", "ALTER TABLE t ADD x INT FIRST", "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t CHANGE b bb INT",
-        "ALTER TABLE t MODIFY b BIGINT", "RENAME TABLE t TO t_old, s TO t", "DROP TABLE t", "CREATE OR REPLACE TABLE t (b INT, a INT)",
-        "ALTER TABLE s RENAME TO s2, ADD z INT", "ALTER TABLE t CONVERT TO CHARACTER SET latin1", "ALTER TABLE t RENAME COLUMN b TO q",
+        "ALTER TABLE t MODIFY b INT AFTER c",
+        "ALTER TABLE t ADD x INT FIRST",
+        "ALTER TABLE t DROP COLUMN b",
+        "ALTER TABLE t CHANGE b bb INT",
+        "ALTER TABLE t MODIFY b BIGINT",
+        "RENAME TABLE t TO t_old, s TO t",
+        "DROP TABLE t",
+        "CREATE OR REPLACE TABLE t (b INT, a INT)",
+        "ALTER TABLE s RENAME TO s2, ADD z INT",
+        "ALTER TABLE t CONVERT TO CHARACTER SET latin1",
+        "ALTER TABLE t RENAME COLUMN b TO q",
         "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES s (a) ON DELETE CASCADE",
     ],
-)  # fmt: skip
+)
 def test_ddl_on_a_watched_table_stops_the_source(place: Place, statement: str) -> None:
-    """A change of a needed column, of the columns' order or of the table itself stops the source before a wrong row comes out."""
+    """A change of a needed column, of the columns' order or of the table itself stops the source before a wrong row
+    comes out.
+    """
     place.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT)", "CREATE TABLE s (a INT PRIMARY KEY, b INT, c INT)")
     source = place.source({"t": ("a", "b")})
     place.run("INSERT INTO s VALUES (2, 0, 0)", "INSERT INTO t VALUES (1, 2, 3)", statement)
@@ -205,13 +272,21 @@ def test_ddl_on_a_watched_table_stops_the_source(place: Place, statement: str) -
 @pytest.mark.parametrize(
     "statement",
     [
-        "ALTER TABLE t ADD INDEX (b)", "CREATE INDEX i ON t (b)", "ALTER TABLE t ADD x INT DEFAULT 5, COMMENT 'FIRST'", "OPTIMIZE TABLE t",
-        "ALTER TABLE t ADD COLUMN (x INT, y TEXT)", "ALTER TABLE t ALTER b SET DEFAULT 9", "ANALYZE TABLE t", "ALTER TABLE t ENGINE = InnoDB",
-        "CREATE TABLE IF NOT EXISTS t (z INT)", "GRANT SELECT ON t TO nobody@localhost IDENTIFIED BY 'x'", "CREATE TEMPORARY TABLE t (z INT)",
+        "ALTER TABLE t ADD INDEX (b)",
+        "CREATE INDEX i ON t (b)",
+        "ALTER TABLE t ADD x INT DEFAULT 5, COMMENT 'FIRST'",
+        "OPTIMIZE TABLE t",
+        "ALTER TABLE t ADD COLUMN (x INT, y TEXT)",
+        "ALTER TABLE t ALTER b SET DEFAULT 9",
+        "ANALYZE TABLE t",
+        "ALTER TABLE t ENGINE = InnoDB",
+        "CREATE TABLE IF NOT EXISTS t (z INT)",
+        "GRANT SELECT ON t TO nobody@localhost IDENTIFIED BY 'x'",
+        "CREATE TEMPORARY TABLE t (z INT)",
     ],
-)  # fmt: skip
+)
 def test_ddl_that_leaves_the_needed_columns_alone_goes_on(place: Place, statement: str) -> None:
-    """Indexes, table options and columns at the end do not stop the source, and rows before and after come out right."""
+    """Indexes, table options and columns at the end do not stop the source; rows before and after come out right."""
     place.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
     source = place.source({"t": ("a", "b")})
     other = place.another()
@@ -226,8 +301,15 @@ def test_ddl_that_leaves_the_needed_columns_alone_goes_on(place: Place, statemen
 
 
 def test_a_table_swapped_between_snapshot_and_query_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metadata locks come before the snapshot: a table that is renamed in between waits, so the answer is from the right table."""
-    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "CREATE TABLE s (a INT PRIMARY KEY)", "INSERT INTO s VALUES (9)")
+    """Metadata locks come before the snapshot: a table that is renamed in between waits, so the answer is from the
+    right table.
+    """
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+        "CREATE TABLE s (a INT PRIMARY KEY)",
+        "INSERT INTO s VALUES (9)",
+    )
     source = place.source({"t": ("a",)})
     snapshots = source._snapshots_now
     began = type(snapshots)._begin
@@ -247,7 +329,11 @@ def test_names_in_the_log_let_columns_come_and_go(own_place: object) -> None:
     place = own_place(binlog_row_metadata="FULL")  # type: ignore[operator]
     place.run("CREATE TABLE t (z INT, a INT PRIMARY KEY, b INT)")
     source = place.source({"t": ("a", "b")})
-    place.run("INSERT INTO t VALUES (0, 1, 2)", "ALTER TABLE t DROP z, ADD x INT FIRST, ADD y INT AFTER a", "INSERT INTO t VALUES (7, 3, 8, 4)")
+    place.run(
+        "INSERT INTO t VALUES (0, 1, 2)",
+        "ALTER TABLE t DROP z, ADD x INT FIRST, ADD y INT AFTER a",
+        "INSERT INTO t VALUES (7, 3, 8, 4)",
+    )
     assert changes(source.visit(), "t", "a", "b") == [(0, 1, 1, 2), (1, 1, 3, 4)]
     place.run("ALTER TABLE t DROP b")
     with pytest.raises(SchemaChanged):
@@ -256,7 +342,10 @@ def test_names_in_the_log_let_columns_come_and_go(own_place: object) -> None:
 
 def test_hidden_changes_by_foreign_keys_are_refused(place: Place) -> None:
     """InnoDB does not log what ON DELETE CASCADE does (shown here), so such a table cannot be watched."""
-    place.run("CREATE TABLE p (a INT PRIMARY KEY)", "CREATE TABLE c (a INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (a) ON DELETE CASCADE)")
+    place.run(
+        "CREATE TABLE p (a INT PRIMARY KEY)",
+        "CREATE TABLE c (a INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (a) ON DELETE CASCADE)",
+    )
     place.run("INSERT INTO p VALUES (1)", "INSERT INTO c VALUES (1, 1)")
     source = place.source({"p": ("a",)})
     assert any("c cannot be used" in finding.problem for finding in source.describe().findings)
@@ -266,7 +355,10 @@ def test_hidden_changes_by_foreign_keys_are_refused(place: Place) -> None:
     place.run("DELETE FROM p")
     logged = place.run(f"SHOW BINLOG EVENTS IN '{before[0]}' FROM {before[1]}")
     assert place.run("SELECT * FROM c") == []
-    assert [event[2] for event in logged if "rows" in event[2].lower()] == ["Annotate_rows", "Delete_rows_v1"]  # those of p
+    assert [event[2] for event in logged if "rows" in event[2].lower()] == [
+        "Annotate_rows",
+        "Delete_rows_v1",
+    ]  # those of p
 
 
 @pytest.mark.parametrize(
@@ -298,7 +390,9 @@ def test_compressed_events_are_read(own_place: object) -> None:
 
 
 def test_visit_needs_a_beginning(place: Place) -> None:
-    """Without load or resume there is nothing to go on from; a snapshot cannot be shared; a foreign position is refused."""
+    """Without load or resume there is nothing to go on from; a snapshot cannot be shared; a foreign position is
+    refused.
+    """
     place.run("CREATE TABLE t (a INT PRIMARY KEY)")
     source = place.source({"t": ("a",)}, load=False)
     with pytest.raises(SourceError, match="call load or resume"):

@@ -33,8 +33,9 @@ class Watched:
 
 @dataclass(frozen=True)
 class Plan:
-    """How rows with one table map and one set of present columns are decoded: the kept values come in the log's order, ``order`` tells
-    to which needed column each belongs."""
+    """How rows with one table map and one set of present columns are decoded: the kept values come in the log's
+    order, ``order`` tells to which needed column each belongs.
+    """
 
     watched: Watched
     decode: Decode
@@ -49,8 +50,10 @@ def plan_rows(watched: Watched, table: TableMap, present: bytes) -> Plan:
         _check_type(watched, watched.columns[at], table.columns[place])
         if place not in there:
             raise SourceError(
-                f"the binlog has only part of a row of {watched.relation}: column '{watched.columns[at].name}' is missing. A session wrote with "
-                f"another binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL', see that no session changes it, and load again"
+                f"the binlog has only part of a row of {watched.relation}: column '{watched.columns[at].name}' is "
+                "missing. A session wrote with "
+                f"another binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL', see that no session "
+                "changes it, and load again"
             )
     fields = tuple(_field(watched, table, at, places) for at in there)
     return Plan(watched, compile_layout(Layout(fields)), tuple(places[at] for at in there if at in places))
@@ -78,7 +81,10 @@ def _changed(watched: Watched, what: str) -> SchemaChanged:
 def _field(watched: Watched, table: TableMap, at: int, places: Mapping[int, int]) -> Any:
     known = table.columns[at].field
     if known is None:
-        raise SourceError(f"a column of {watched.relation} has the type {table.columns[at].type} in the binlog, which Weir cannot skip")
+        raise SourceError(
+            f"a column of {watched.relation} has the type {table.columns[at].type} in the binlog, which Weir cannot "
+            "skip"
+        )
     if at not in places:
         return replace(known, kept=False)
     unsigned = watched.columns[places[at]].unsigned
@@ -110,9 +116,13 @@ class Changes:
             finish_column(self.watched, column, log_finish(column, type_, self.tables), raw)
             for column, type_, raw in zip(self.watched.columns, self.watched.types, self.raw, strict=True)
         ]
-        schema = pa.schema([(c.name, arrow_type(t)) for c, t in zip(self.watched.columns, self.watched.types, strict=True)])
+        schema = pa.schema(
+            [(c.name, arrow_type(t)) for c, t in zip(self.watched.columns, self.watched.types, strict=True)]
+        )
         schema = schema.append(pa.field(WEIGHT, pa.int64())).append(pa.field(TRANSACTION, pa.int64()))
-        return pa.table([*columns, pa.array(self.weights, pa.int64()), pa.array(self.numbers, pa.int64())], schema=schema)
+        return pa.table(
+            [*columns, pa.array(self.weights, pa.int64()), pa.array(self.numbers, pa.int64())], schema=schema
+        )
 
 
 def finish_column(watched: Watched, column: Column, finish: Any, raw: Sequence[Any]) -> Any:
@@ -125,4 +135,6 @@ def finish_column(watched: Watched, column: Column, finish: Any, raw: Sequence[A
             f"change it at the source (an UPDATE to NULL or to a true value), or leave the column out of the views"
         ) from None
     except (pa.ArrowInvalid, OverflowError) as problem:
-        raise SourceError(f"{watched.relation}.{column.name} holds a value that does not fit {column.declared}: {problem}") from None
+        raise SourceError(
+            f"{watched.relation}.{column.name} holds a value that does not fit {column.declared}: {problem}"
+        ) from None

@@ -97,12 +97,23 @@ def our_type(column: Column) -> t.Type | str:
         return INTEGERS[kind][1 + column.unsigned]
     if kind == "decimal":
         fits = column.precision <= t.MAX_PRECISION
-        return t.decimal(column.precision, column.scale or 0) if fits else f"{column.declared}: more than {t.MAX_PRECISION} digits"
+        return (
+            t.decimal(column.precision, column.scale or 0)
+            if fits
+            else f"{column.declared}: more than {t.MAX_PRECISION} digits"
+        )
     if kind == "bit":
         return t.BOOLEAN if column.precision == 1 else t.BIGINT if column.precision < 64 else t.decimal(20, 0)
     if kind in (*TEXTS, "enum", "set"):
         return _text_type(column)
-    simple = {"float": t.FLOAT, "double": t.DOUBLE, "year": t.SMALLINT, "date": t.DATE, "datetime": t.TIMESTAMP_NTZ, "timestamp": t.TIMESTAMP}
+    simple = {
+        "float": t.FLOAT,
+        "double": t.DOUBLE,
+        "year": t.SMALLINT,
+        "date": t.DATE,
+        "datetime": t.TIMESTAMP_NTZ,
+        "timestamp": t.TIMESTAMP,
+    }
     if kind in BYTES:
         return t.BINARY
     return simple.get(kind) or f"{column.declared}: {ADVICE.get(kind, 'not a type of Spark')}"
@@ -110,18 +121,23 @@ def our_type(column: Column) -> t.Type | str:
 
 def _text_type(column: Column) -> t.Type | str:
     known = column.characters in (*UTF8, *CODECS) or column.characters in SINGLE_BYTE or column.kind in ("enum", "set")
-    return t.STRING if known else f"{column.declared} in the character set {column.characters}: convert the column to utf8mb4"
+    return (
+        t.STRING
+        if known
+        else f"{column.declared} in the character set {column.characters}: convert the column to utf8mb4"
+    )
 
 
 # Character sets of one byte per character; the server is asked for their 256 characters.
-SINGLE_BYTE = frozenset(
-    "latin1 latin2 latin5 latin7 cp850 cp852 cp866 cp1250 cp1251 cp1256 cp1257 koi8r koi8u hebrew tis620 greek armscii8 "
-    "geostd8 keybcs2 macce macroman dec8 hp8 swe7".split()
-)
+SINGLE_BYTE = (
+    "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866", "cp1250", "cp1251", "cp1256", "cp1257", "koi8r",
+    "koi8u", "hebrew", "tis620", "greek", "armscii8", "geostd8", "keybcs2", "macce", "macroman", "dec8", "hp8", "swe7",
+)  # fmt: skip
 Tables = Mapping[str, str]  # character set -> its 256 characters
 
 
-# -- from an answer (binary protocol) ---------------------------------------------------------------------------------------
+# -- from an answer (binary protocol)
+# ---------------------------------------------------------------------------------------
 
 
 def answer_field(column: Column) -> Field:
@@ -159,7 +175,8 @@ def _through(convert: v.Convert, storage: pa.DataType, arrow: pa.DataType) -> v.
     return lambda values: finish(values).view(arrow)
 
 
-# -- from the binlog ---------------------------------------------------------------------------------------------------------
+# -- from the binlog
+# ---------------------------------------------------------------------------------------------------------
 
 
 def log_finish(column: Column, type_: t.Type, tables: Tables) -> v.Finish:

@@ -1,4 +1,6 @@
-"""The catalogue: tables, columns, keys, indexes, foreign keys, settings, rights, and what is missing for exact capture."""
+"""The catalogue: tables, columns, keys, indexes, foreign keys, settings, rights, and what is missing for exact
+capture.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,24 @@ from weir.sources.mysql.version import OLDEST, Version
 from weir.sources.source import Description, Finding
 
 SETTINGS = (
-    "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options", "binlog_transaction_compression",
-    "sync_binlog", "innodb_flush_log_at_trx_commit", "binlog_expire_logs_seconds", "expire_logs_days", "lower_case_table_names",
-    "server_id", "server_uuid", "max_allowed_packet", "gtid_strict_mode", "transaction_isolation", "tx_isolation",
-)  # fmt: skip
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_row_value_options",
+    "binlog_transaction_compression",
+    "sync_binlog",
+    "innodb_flush_log_at_trx_commit",
+    "binlog_expire_logs_seconds",
+    "expire_logs_days",
+    "lower_case_table_names",
+    "server_id",
+    "server_uuid",
+    "max_allowed_packet",
+    "gtid_strict_mode",
+    "transaction_isolation",
+    "tx_isolation",
+)
 _HIDDEN_RULES = ("CASCADE", "SET NULL", "SET DEFAULT")
 
 
@@ -56,7 +72,9 @@ class Catalogue:
     def tables(self) -> dict[str, Known]:
         known: dict[str, Known] = {}
         for name, kind, engine in self.rows(
-            "SELECT table_name, table_type, engine FROM information_schema.tables WHERE table_schema = %s AND table_type <> 'VIEW'", self._database
+            "SELECT table_name, table_type, engine FROM information_schema.tables WHERE table_schema = %s AND "
+            "table_type <> 'VIEW'",
+            self._database,
         ):
             known[name] = Known(refusal=_refusal(name, kind, engine))
         self._add_columns(known)
@@ -66,8 +84,10 @@ class Catalogue:
 
     def _add_columns(self, known: Mapping[str, Known]) -> None:
         for table, *column in self.rows(
-            "SELECT table_name, column_name, data_type, column_type, numeric_precision, numeric_scale, datetime_precision, character_octet_length, "
-            "character_set_name, extra FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, ordinal_position",
+            "SELECT table_name, column_name, data_type, column_type, numeric_precision, numeric_scale, "
+            "datetime_precision, character_octet_length, "
+            "character_set_name, extra FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, "
+            "ordinal_position",
             self._database,
         ):
             if table in known:
@@ -77,7 +97,8 @@ class Catalogue:
     def _add_indexes(self, known: Mapping[str, Known]) -> None:
         indexes: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
         for table, index, column, not_unique, nullable, kind in self.rows(
-            "SELECT table_name, index_name, column_name, non_unique, nullable, index_type FROM information_schema.statistics "
+            "SELECT table_name, index_name, column_name, non_unique, nullable, index_type FROM "
+            "information_schema.statistics "
             "WHERE table_schema = %s ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name, seq_in_index",
             self._database,
         ):
@@ -93,8 +114,10 @@ class Catalogue:
     def _add_foreign_keys(self, known: Mapping[str, Known]) -> None:
         found: dict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
         for table, constraint, column, target, target_column, delete, update in self.rows(
-            "SELECT k.table_name, k.constraint_name, k.column_name, k.referenced_table_name, k.referenced_column_name, r.delete_rule, r.update_rule "
-            "FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r ON r.constraint_schema = k.table_schema "
+            "SELECT k.table_name, k.constraint_name, k.column_name, k.referenced_table_name, "
+            "k.referenced_column_name, r.delete_rule, r.update_rule "
+            "FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r ON "
+            "r.constraint_schema = k.table_schema "
             "AND r.constraint_name = k.constraint_name AND r.table_name = k.table_name WHERE k.table_schema = %s AND "
             "k.referenced_table_schema = k.table_schema ORDER BY k.table_name, k.constraint_name, k.ordinal_position",
             self._database,
@@ -119,7 +142,8 @@ class Catalogue:
             if finding.severity == "error":
                 yield finding
 
-    # -- what is missing -------------------------------------------------------------------------------------------------------
+    # -- what is missing
+    # -------------------------------------------------------------------------------------------------------
 
     def findings(self, tables: Mapping[str, Known]) -> Iterator[Finding]:
         yield from setting_findings(self.version, self.settings)
@@ -129,7 +153,11 @@ class Catalogue:
             if known.refusal:
                 yield Finding("warning", f"table {self._source}.{name} cannot be used in a view: {known.refusal}")
             elif not known.key:
-                yield Finding("warning", f"table {self._source}.{name} has no key", f"ALTER TABLE {quoted(name)} ADD PRIMARY KEY (...)")
+                yield Finding(
+                    "warning",
+                    f"table {self._source}.{name} has no key",
+                    f"ALTER TABLE {quoted(name)} ADD PRIMARY KEY (...)",
+                )
 
     def _filter_findings(self) -> Iterator[Finding]:
         """Changes of a database that is filtered out of the binlog would be lost."""
@@ -139,13 +167,20 @@ class Catalogue:
             return
         only, without = (status[0][2], status[0][3]) if status else ("", "")
         if (only and self._database not in only.split(",")) or self._database in (without or "").split(","):
-            yield Finding("error", f"database {self._database} is left out of the binlog", "remove binlog_do_db and binlog_ignore_db, then restart")
+            yield Finding(
+                "error",
+                f"database {self._database} is left out of the binlog",
+                "remove binlog_do_db and binlog_ignore_db, then restart",
+            )
 
     def _right_findings(self) -> Iterator[Finding]:
         grants = [line for (line,) in self.rows("SHOW GRANTS")]
         user = self.rows("SELECT CURRENT_USER()")[0][0]
         account = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
-        for right, why in (("REPLICATION SLAVE", "to read the binlog"), (self.version.log_right, "to know where the binlog ends")):
+        for right, why in (
+            ("REPLICATION SLAVE", "to read the binlog"),
+            (self.version.log_right, "to know where the binlog ends"),
+        ):
             if not has_right(grants, right):
                 yield Finding("error", f"the account {user} lacks {right}, {why}", f"GRANT {right} ON *.* TO {account}")
         if not self.version.is_mariadb and not has_right(grants, "LOCK TABLES", self._database):
@@ -174,17 +209,30 @@ def setting_findings(version: Version, settings: Mapping[str, str]) -> Iterator[
         oldest = ".".join(map(str, OLDEST[version.product]))
         yield Finding("error", f"{version} is too old", f"use {version.product} {oldest} or newer")
     if settings.get("log_bin", "OFF") not in ("ON", "1"):
-        yield Finding("error", "the server writes no binlog", "set log_bin and server_id in the server's option file, then restart it")
-    needed = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_transaction_compression": "OFF", "binlog_row_value_options": ""}
+        yield Finding(
+            "error",
+            "the server writes no binlog",
+            "set log_bin and server_id in the server's option file, then restart it",
+        )
+    needed = {
+        "binlog_format": "ROW",
+        "binlog_row_image": "FULL",
+        "binlog_transaction_compression": "OFF",
+        "binlog_row_value_options": "",
+    }
     for name, value in needed.items():
         if settings.get(name, value).upper() != value:
-            yield Finding("error", f"{name} is {settings[name]}", f"SET GLOBAL {name} = '{value}' (and in the option file; open sessions keep theirs)")
+            yield Finding(
+                "error",
+                f"{name} is {settings[name]}",
+                f"SET GLOBAL {name} = '{value}' (and in the option file; open sessions keep theirs)",
+            )
     if version.is_mariadb and settings.get("binlog_row_metadata", "FULL") != "FULL":
         problem = "binlog_row_metadata is not FULL: adding or dropping a column that no view needs may stop the source"
         yield Finding("warning", problem, "SET GLOBAL binlog_row_metadata = 'FULL'")
     for name in ("sync_binlog", "innodb_flush_log_at_trx_commit"):
         if settings.get(name, "1") != "1":
-            problem = f"{name} is {settings[name]}: after a power failure the server may have lost transactions that Weir has read"
+            problem = f"{name} is {settings[name]}: a power failure may cost the server transactions that Weir has read"
             yield Finding("warning", problem, f"SET GLOBAL {name} = 1")
     kept = float(settings.get("binlog_expire_logs_seconds") or 0)
     if 0 < kept < 86_400:
@@ -212,9 +260,17 @@ def _column(row: Sequence[Any], place: int) -> Column:
     name, kind, declared, precision, scale, fraction, length, characters, extra = row
     generated = "virtual" if "VIRTUAL" in (extra or "").upper() else ""
     return Column(
-        name, place, kind.lower(), declared, int(precision or 0), None if scale is None else int(scale), int(fraction or 0), int(length or 0),
-        characters, generated,
-    )  # fmt: skip
+        name,
+        place,
+        kind.lower(),
+        declared,
+        int(precision or 0),
+        None if scale is None else int(scale),
+        int(fraction or 0),
+        int(length or 0),
+        characters,
+        generated,
+    )
 
 
 def _refusal(name: str, kind: str, engine: str | None) -> str:
@@ -229,6 +285,7 @@ def _refusal(name: str, kind: str, engine: str | None) -> str:
 
 def _cascade(table: str, constraint: str) -> str:
     return (
-        f"the foreign key {quoted(constraint)} changes its rows by CASCADE or SET NULL, which InnoDB does not write to the binlog: "
+        f"the foreign key {quoted(constraint)} changes its rows by CASCADE or SET NULL, which InnoDB does not write "
+        "to the binlog: "
         f"ALTER TABLE {quoted(table)} DROP FOREIGN KEY {quoted(constraint)}, and let a trigger or the application do it"
     )

@@ -13,7 +13,16 @@ from weir.sources.mysql.wire import length_at
 from weir.sources.source import SourceError
 
 QUERY, STOP, ROTATE, FORMAT, XID, TABLE_MAP, INCIDENT, HEARTBEAT = 2, 3, 4, 15, 16, 19, 26, 27
-BEGIN_LOAD, EXECUTE_LOAD, GTID_MYSQL, GTID_ANONYMOUS, XA_PREPARE, PARTIAL_ROWS, PAYLOAD, HEARTBEAT_2 = 17, 18, 33, 34, 38, 39, 40, 41
+BEGIN_LOAD, EXECUTE_LOAD, GTID_MYSQL, GTID_ANONYMOUS, XA_PREPARE, PARTIAL_ROWS, PAYLOAD, HEARTBEAT_2 = (
+    17,
+    18,
+    33,
+    34,
+    38,
+    39,
+    40,
+    41,
+)
 CHECKPOINT, GTID, QUERY_COMPRESSED = 161, 162, 165
 ROWS = {  # type -> (what, has extra data, compressed)
     23: ("insert", False, False), 24: ("update", False, False), 25: ("delete", False, False),
@@ -32,7 +41,9 @@ _STANDALONE, _GROUP_ID, _XA_PREPARED, _XA_COMPLETED = 1, 2, 64, 128
 
 @dataclass(slots=True)
 class Event:
-    """A packet of the log stream. ``end`` is the offset at which the event ends in its file; 0 for one that is in no file."""
+    """A packet of the log stream. ``end`` is the offset at which the event ends in its file; 0 for one that is in no
+    file.
+    """
 
     time: int
     type: int
@@ -106,7 +117,8 @@ def xid_text(first: bytes, second: bytes, format_: int) -> str:
     return f"X'{first.hex()}',X'{second.hex()}',{format_}"
 
 
-# -- table maps ------------------------------------------------------------------------------------------------------------
+# -- table maps
+# ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -132,9 +144,26 @@ class TableMap:
     names: tuple[str, ...] | None  # only with binlog_row_metadata = FULL
 
 
-_DETAIL_BYTES = {4: 1, 5: 1, 15: 2, 16: 2, 17: 1, 18: 1, 19: 1, 242: 1, 245: 1, 246: 2, 247: 2, 248: 2, 249: 1, 250: 1, 251: 1, 252: 1, 253: 2,
-                 254: 2, 255: 1, 140: 1, 141: 2}  # fmt: skip
-_FIXED = {1: "b", 2: "h", 3: "i", 4: "f", 5: "d", 7: "4s", 8: "q", 9: "3s", 10: "3s", 11: "3s", 12: "8s", 13: "B", 6: "0s"}
+_ONE_BYTE, _TWO_BYTES = (
+    (4, 5, 17, 18, 19, 140, 242, 245, 249, 250, 251, 252, 255),
+    (15, 16, 141, 246, 247, 248, 253, 254),
+)
+_DETAIL_BYTES = {**dict.fromkeys(_ONE_BYTE, 1), **dict.fromkeys(_TWO_BYTES, 2)}
+_FIXED = {
+    1: "b",
+    2: "h",
+    3: "i",
+    4: "f",
+    5: "d",
+    7: "4s",
+    8: "q",
+    9: "3s",
+    10: "3s",
+    11: "3s",
+    12: "8s",
+    13: "B",
+    6: "0s",
+}
 _TWO_BYTES_BIG_ENDIAN = (246, 247, 248, 254)
 _COLUMN_NAMES = 4
 
@@ -209,7 +238,7 @@ def _field(type_: int, detail: int) -> Field | None:
     if type_ == 246:
         return Field(f"{packed_decimal_size(detail >> 8, detail & 255)}s")
     if type_ in (17, 18, 19):
-        return Field(f"{ {17: 4, 18: 5, 19: 3}[type_] + (detail + 1) // 2}s")
+        return Field(f"{ {17: 4, 18: 5, 19: 3}[type_] + (detail + 1) // 2 }s")
     if type_ == 16:
         return Field(f"{(detail >> 8) + bool(detail & 255)}s")
     if type_ in (247, 248):
@@ -217,7 +246,8 @@ def _field(type_: int, detail: int) -> Field | None:
     return None
 
 
-# -- rows ------------------------------------------------------------------------------------------------------------------
+# -- rows
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,4 +278,6 @@ def rows_part(event: Event) -> RowsPart:
 def refuse_unknown(event: Event) -> None:
     """An event we do not know is skipped only when the server itself marks it as safe to skip."""
     if not event.flags & IGNORABLE:
-        raise SourceError(f"an event of the unknown type {event.type} in the binlog: this server is newer than Weir knows")
+        raise SourceError(
+            f"an event of the unknown type {event.type} in the binlog: this server is newer than Weir knows"
+        )

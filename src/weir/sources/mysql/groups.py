@@ -1,8 +1,8 @@
 """From events to transactions: what the binlog groups together, in the order of commits.
 
-A group begins with a GTID event (MariaDB) or BEGIN (MySQL) and ends with an XID event or COMMIT; nothing else ends one: a SAVEPOINT is a statement
-inside. Groups never interleave. A prepared XA transaction is a group that ends with XA PREPARE: its rows wait, perhaps for many visits, until
-XA COMMIT, and are gone with XA ROLLBACK.
+A group begins with a GTID event (MariaDB) or BEGIN (MySQL) and ends with an XID event or COMMIT; nothing else ends
+one: a SAVEPOINT is a statement inside. Groups never interleave. A prepared XA transaction is a group that ends with
+XA PREPARE: its rows wait, perhaps for many visits, until XA COMMIT, and are gone with XA ROLLBACK.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Group:
     begin: Place
     identifier: str = ""
     rows: list[tuple[bytes, e.TableMap, e.RowsPart]] = field(default_factory=list)
-    parts: list[tuple[Plan, e.RowsPart]] = field(default_factory=list)  # the rows with their decoders, once it is delivered
+    parts: list[tuple[Plan, e.RowsPart]] = field(
+        default_factory=list
+    )  # the rows with their decoders, once it is delivered
     truncated: list[Relation] = field(default_factory=list)
     savepoints: dict[str, int] = field(default_factory=dict)
     standalone: bool = False
@@ -51,18 +53,26 @@ class Assembler:
         self.prepared: dict[str, Group] = {}
         self.gtids: Gtids = {}
         self.last_end: Place | None = None  # of the last whole group: no snapshot may lie before it
-        self.unsettled: set[str] = set()  # XA transactions that were committed; whoever knows that they are visible clears this
+        self.unsettled: set[str] = (
+            set()
+        )  # XA transactions that were committed; whoever knows that they are visible clears this
         self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
         self._group: Group | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
         self._known_maps: dict[bytes, e.TableMap | None] = {}
         self._plans: dict[tuple[bytes, bytes], Plan] = {}
-        self._moved: dict[str, str] = {}  # tables whose columns changed places, with the statement: only names can tell them
+        self._moved: dict[
+            str, str
+        ] = {}  # tables whose columns changed places, with the statement: only names can tell them
 
     @property
     def inside(self) -> bool:
         """Whether a group is open: the stream cannot be taken up again here."""
         return self._group is not None
+
+    def is_whole_at(self, place: Place) -> bool:
+        """Whether everything read so far ended at or before the place, and nothing is half read there."""
+        return not self.inside and (self.last_end is None or self.last_end <= place)
 
     def forget_open_group(self) -> None:
         """The stream is taken up again at the end of the last whole group."""
@@ -97,7 +107,8 @@ class Assembler:
         elif kind not in e.IGNORED:
             self._refuse(event)
 
-    # -- rows --------------------------------------------------------------------------------------------------------------
+    # -- rows
+    # --------------------------------------------------------------------------------------------------------------
 
     def _table_map(self, event: e.Event) -> None:
         body = event.data[e.HEADER + 8 :]
@@ -119,7 +130,7 @@ class Assembler:
             return
         if self._group is None:
             raise SourceError(f"source {self.source}: rows outside a transaction in the binlog; {self._way_out}")
-        self._group.rows.append((*known, e.rows_part(event)))
+        self._group.rows.append((known[0], known[1], e.rows_part(event)))
 
     def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> Plan:
         plan = self._plans.get((body, part.present[0]))
@@ -131,12 +142,14 @@ class Assembler:
         if part.present[-1] != part.present[0]:
             plan_rows(plan.watched, table, part.present[-1])  # names the missing column, if one is needed
             raise SourceError(
-                f"the binlog has rows of {plan.watched.relation} with unlike columns before and after an update: a session wrote with another "
+                f"the binlog has rows of {plan.watched.relation} with unlike columns before and after an update: a "
+                "session wrote with another "
                 f"binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL', then {self._way_out}"
             )
         return plan
 
-    # -- begin and end -------------------------------------------------------------------------------------------------------
+    # -- begin and end
+    # -------------------------------------------------------------------------------------------------------
 
     def _gtid(self, event: e.Event, begin: Place) -> None:
         gtid = e.gtid(event)
@@ -151,7 +164,9 @@ class Assembler:
     def _finish(self, end: Place) -> None:
         group, self._group = self._group, None
         if group is None:
-            raise SourceError(f"source {self.source}: a commit without a transaction in the binlog at {end}; {self._way_out}")
+            raise SourceError(
+                f"source {self.source}: a commit without a transaction in the binlog at {end}; {self._way_out}"
+            )
         self._deliver(group, end, group.gtid)
 
     def _deliver(self, group: Group, end: Place, gtid: e.Gtid | None) -> None:
@@ -191,7 +206,9 @@ class Assembler:
 
     def _roll_back_to(self, name: str, text: str) -> None:
         if self._group is None or name not in self._group.savepoints:
-            raise SourceError(f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; {self._way_out}")
+            raise SourceError(
+                f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; {self._way_out}"
+            )
         del self._group.rows[self._group.savepoints[name] :]
 
     def _act(self, what: Meaning, text: str, end: Place) -> None:
@@ -206,7 +223,8 @@ class Assembler:
     def _stop_if_harmful(self, what: Meaning, text: str) -> None:
         if what.kind == "data":
             raise SourceError(
-                f"source {self.source}: a session writes in statement format ({_short(text)}), so the binlog does not tell which rows changed. "
+                f"source {self.source}: a session writes in statement format ({_short(text)}), so the binlog does "
+                "not tell which rows changed. "
                 f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, then {self._way_out}"
             )
         if what.kind == "moves" and not self._nameless_rows(what.table):
@@ -216,7 +234,8 @@ class Assembler:
 
     def _changed(self, table: str, text: str) -> SchemaChanged:
         return SchemaChanged(
-            f"table {self.source}.{table} was changed by: {_short(text)}. Then {self._way_out}. (With SET GLOBAL binlog_row_metadata = 'FULL', "
+            f"table {self.source}.{table} was changed by: {_short(text)}. Then {self._way_out}. (With SET GLOBAL "
+            "binlog_row_metadata = 'FULL', "
             f"adding and dropping columns that no view needs does not stop the source.)"
         )
 
@@ -235,7 +254,8 @@ class Assembler:
         maps = (known for known in self._known_maps.values() if known is not None)
         return any(known.table.lower() == table and known.names is None for known in maps)
 
-    # -- two-phase commit ------------------------------------------------------------------------------------------------------
+    # -- two-phase commit
+    # ------------------------------------------------------------------------------------------------------
 
     def _prepare(self, event: e.Event, end: Place) -> None:
         xid, at_once = e.prepared_xid(event)
@@ -262,7 +282,8 @@ class Assembler:
             self._deliver(group, end, gtid)
         elif not self.is_delivered(end, gtid):
             raise LoadAgain(
-                f"source {self.source}: the XA transaction {xid} was committed, but it was prepared before the log that Weir has read, so its rows "
+                f"source {self.source}: the XA transaction {xid} was committed, but it was prepared before the log "
+                "that Weir has read, so its rows "
                 f"are not known; {self._way_out}"
             )
 
@@ -274,13 +295,21 @@ class Assembler:
     def _refuse(self, event: e.Event) -> None:
         name = self.source
         if event.type == e.INCIDENT:
-            raise LoadAgain(f"source {name}: the server says that it lost events of its binlog (an incident event); {self._way_out}")
+            raise LoadAgain(
+                f"source {name}: the server says that it lost events of its binlog (an incident event); {self._way_out}"
+            )
         if event.type in (e.BEGIN_LOAD, e.EXECUTE_LOAD):
             self._act(Meaning("data"), "LOAD DATA", Place("", 0))
         if event.type == e.PAYLOAD:
-            raise SourceError(f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = OFF, then {self._way_out}")
+            raise SourceError(
+                f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = "
+                f"OFF, then {self._way_out}"
+            )
         if event.type == e.PARTIAL_ROWS:
-            raise SourceError(f"source {name}: partial JSON updates in the binlog: SET GLOBAL binlog_row_value_options = '', then {self._way_out}")
+            raise SourceError(
+                f"source {name}: partial JSON updates in the binlog: SET GLOBAL binlog_row_value_options = '', then "
+                f"{self._way_out}"
+            )
         e.refuse_unknown(event)
 
 

@@ -1,4 +1,6 @@
-"""A first load in parts: ranges of a whole-number key, so that one part does not take too long; other tables are one part."""
+"""A first load in parts: ranges of a whole-number key, so that one part does not take too long; other tables are one
+part.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def _bounds(snapshots: Snapshots, table: Watched, known: Known) -> list[int]:
     with snapshots.connection.cursor() as cursor:
         cursor.execute(f"SELECT MIN({key}), MAX({key}) FROM {name}")
         low, high = cursor.fetchone()
-        cursor.execute("SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s", (table.relation.table,))
+        cursor.execute(
+            "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
+            (table.relation.table,),
+        )
         estimate = int((cursor.fetchone() or [0])[0] or 0)
     parts = estimate // ROWS_PER_PART + 1
     if low is None or parts == 1:

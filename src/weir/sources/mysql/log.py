@@ -1,13 +1,15 @@
 """The binlog as a stream: one connection that stays open, taken up again where the last whole transaction ended.
 
-The server sends events as they are written, and a heartbeat every second when there are none, so a dead connection is noticed. Nothing is
-read ahead of what a visit needs: what comes later waits in the socket. Checksums, where the file has them, are checked.
+The server sends events as they are written, and a heartbeat every second when there are none, so a dead connection is
+noticed. Nothing is read ahead of what a visit needs: what comes later waits in the socket. Checksums, where the file
+has them, are checked.
 """
 
 from __future__ import annotations
 
 import random
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +17,14 @@ import pymysql
 
 from weir.sources.mysql import events as e
 from weir.sources.mysql.groups import Assembler
+from weir.sources.mysql.options import Unreachable
 from weir.sources.mysql.position import Place, format_gtids
 from weir.sources.mysql.wire import LOST, is_end, is_lost, lost, read_packet
 from weir.sources.source import LoadAgain, SourceError
 
 _DUMP = 0x12
 _CANNOT_READ_LOG = 1236
+_LOSSES = 5  # in a row without a step forward
 _SILENCE = 15.0  # seconds without even a heartbeat: the connection is dead
 _SETTINGS = (
     "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
@@ -39,7 +43,9 @@ class LogStream:
         self._connect = connect
         self._assembler = assembler
         self._by_gtid = by_gtid
-        self._server_id = server_id or random.randrange(1 << 31, 1 << 32)  # the server ends an older stream of the same id
+        self._server_id = server_id or random.randrange(
+            1 << 31, 1 << 32
+        )  # the server ends an older stream of the same id
         self._connection: Any = None
         self._checksums = False
         self.place = Place(".0", 0)
@@ -47,7 +53,9 @@ class LogStream:
         self.made: dict[str, tuple[int, str]] = {}  # file -> (when it was begun, by which server)
 
     def open(self, start: Place) -> None:
-        """Begins at ``start``, the end of a group; by GTID, after the assembler's GTIDs, wherever that is on this server."""
+        """Begins at ``start``, the end of a group; by GTID, after the assembler's GTIDs, wherever that is on this
+        server.
+        """
         self.close()
         self.place = self.safe = Place(".0", 0) if self._by_gtid else start  # by GTID the server tells where that is
         self._checksums = False
@@ -57,7 +65,9 @@ class LogStream:
             for statement in _SETTINGS:
                 cursor.execute(statement)
             if self._by_gtid:
-                cursor.execute("SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1", (format_gtids(self._assembler.gtids),))
+                cursor.execute(
+                    "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1", (format_gtids(self._assembler.gtids),)
+                )
         connection._sock.settimeout(_SILENCE)
         file, offset = ("", 4) if self._by_gtid else (start.file, start.offset)
         connection._execute_command(_DUMP, struct.pack("<IHI", offset, 0, self._server_id) + file.encode())
@@ -69,6 +79,7 @@ class LogStream:
 
     def read_until(self, place: Place) -> None:
         """Feeds everything that ends at or before ``place``, and no more. A lost connection is made again."""
+        losses, before = 0, self.safe
         while self.place < place:
             try:
                 if self._connection is None:
@@ -79,6 +90,13 @@ class LogStream:
                 self.close()
                 if not is_lost(problem):
                     raise self._explained(problem) from None
+                losses, before = (losses + 1 if before == self.safe else 0), self.safe
+                if losses > _LOSSES:
+                    raise Unreachable(
+                        f"source {self._assembler.source}: the server ends the binlog stream at {self.safe} each time; "
+                        "does another reader use the same server_id?"
+                    ) from None
+                time.sleep(0.05 * losses)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -112,7 +130,9 @@ class LogStream:
             self._checksums = event.data[-5] == 1
         if self._checksums or (event.type == e.ROTATE and e.sum_fits(event)):
             if not e.sum_fits(event) and not event.flags & e.ARTIFICIAL:
-                raise SourceError(f"the binlog is damaged at {self.place}: an event does not match its checksum; {self._way_out}")
+                raise SourceError(
+                    f"the binlog is damaged at {self.place}: an event does not match its checksum; {self._way_out}"
+                )
             event.data = event.data[:-4]
         return event
 
@@ -126,7 +146,10 @@ class LogStream:
         if not event.end or event.flags & e.ARTIFICIAL:
             return
         if event.end < self.place.offset:
-            raise SourceError(f"the binlog file {self.place.file} is larger than 4 GB, which its protocol cannot address: lower max_binlog_size")
+            raise SourceError(
+                f"the binlog file {self.place.file} is larger than 4 GB, which its protocol cannot address: lower "
+                "max_binlog_size"
+            )
         self.place = Place(self.place.file, event.end)
 
     def _heartbeat(self, event: e.Event) -> None:
@@ -140,14 +163,18 @@ class LogStream:
         found = event.time, str(event.server)
         if known is not None and known != found:
             raise LoadAgain(
-                f"{self.place.file} is not the binlog that Weir was reading (RESET MASTER, or another server): it was begun at {found[0]} by "
+                f"{self.place.file} is not the binlog that Weir was reading (RESET MASTER, or another server): it "
+                f"was begun at {found[0]} by "
                 f"server {found[1]}, not at {known[0]} by server {known[1]}; {self._way_out}"
             )
         self.made[self.place.file] = found
 
     def _explained(self, problem: Exception) -> Exception:
         if isinstance(problem, pymysql.MySQLError) and problem.args and problem.args[0] == _CANNOT_READ_LOG:
-            return LoadAgain(f"source {self._assembler.source}: the binlog no longer reaches back to {self.safe}: {problem.args[1]}; {self._way_out}")
+            return LoadAgain(
+                f"source {self._assembler.source}: the binlog no longer reaches back to {self.safe}: "
+                f"{problem.args[1]}; {self._way_out}"
+            )
         return problem
 
     @property

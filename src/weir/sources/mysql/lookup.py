@@ -1,9 +1,10 @@
 """Questions: rows of a table whose key columns occur among given keys, as Arrow.
 
-Keys travel as bound values of a prepared statement, in batches of a few fixed sizes so that the server prepares few statements; the last
-batch is filled up by repeating a key. IN finds a row once however many keys match it: two keys that differ for us may be equal under a
-column's collation, and a join would then give its rows twice. Measured per key: one column 6 µs in batches of 512; two columns 10 µs in batches
-of 64, and 27 µs in batches of 512, where MariaDB no longer reads ranges of the index; as a chain of ORs 56 µs.
+Keys travel as bound values of a prepared statement, in batches of a few fixed sizes so that the server prepares few
+statements; the last batch is filled up by repeating a key. IN finds a row once however many keys match it: two keys
+that differ for us may be equal under a column's collation, and a join would then give its rows twice. Measured per
+key: one column 6 µs in batches of 512; two columns 10 µs in batches of 64, and 27 µs in batches of 512, where MariaDB
+no longer reads ranges of the index; as a chain of ORs 56 µs.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _condition(columns: Sequence[str], many: int) -> str:
 
 
 def sendable(key: Row) -> Row | None:
-    """The key as it is bound; None when it can match nothing: NULL, what is no number here, text that is not Unicode."""
+    """The key as it is bound; None when it can match nothing: NULL, no number, no Unicode text."""
     bound = []
     for value in key:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -141,7 +142,9 @@ def _filled(batch: list[Row], sizes: Sequence[int]) -> list[Row]:
 def to_arrow(table: Watched, packets: Sequence[bytes]) -> pa.Table:
     """Binary rows as an Arrow table with our types."""
     raw: list[list[Any]] = [[] for _ in table.columns]
-    schema = pa.schema([(column.name, arrow_type(type_)) for column, type_ in zip(table.columns, table.types, strict=True)])
+    schema = pa.schema(
+        [(column.name, arrow_type(type_)) for column, type_ in zip(table.columns, table.types, strict=True)]
+    )
     if not table.columns:
         return pa.table({"": pa.nulls(len(packets))}).select([])
     decode = compile_layout(Layout(tuple(answer_field(column) for column in table.columns), **BINARY_ROW))
@@ -163,7 +166,8 @@ def check_types(prepared: Statement, table: Watched) -> None:
         wrong = type_ != column.answer_number or (column.kind in ("decimal",) and decimals != (column.scale or 0))
         if wrong or (column.kind.endswith("int") and unsigned != column.unsigned):
             raise SchemaChanged(
-                f"column {table.relation}.{column.name} is no longer {column.declared}; load its views again: weir load {table.relation.source}"
+                f"column {table.relation}.{column.name} is no longer {column.declared}; load its views again: weir "
+                f"load {table.relation.source}"
             )
     prepared.checked = prepared.definitions
 

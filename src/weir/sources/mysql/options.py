@@ -25,10 +25,11 @@ class Unreachable(SourceError):
 class MysqlOptions:
     """One source.
 
-    ``kind``: ``mariadb`` reads the position of its snapshot; ``mariadb-locks`` and ``mysql`` lock the tables for the moment in which the snapshot
-    opens. ``password`` is a reference (``env:NAME`` or ``file:PATH``). ``positions``: ``file``, or ``gtid`` to go on at another server of the same
-    replication group. TLS: ``tls_ca`` is the file with the authority's certificate; ``verify``: ``full`` (certificate and host name), ``ca`` (certificate
-    only) or ``off`` (encrypted, but to whomever).
+    ``kind``: ``mariadb`` reads the position of its snapshot; ``mariadb-locks`` and ``mysql`` lock the tables for the
+    moment in which the snapshot opens. ``password`` is a reference (``env:NAME`` or ``file:PATH``). ``positions``:
+    ``file``, or ``gtid`` to go on at another server of the same replication group. TLS: ``tls_ca`` is the file with
+    the authority's certificate; ``verify``: ``full`` (certificate and host name), ``ca`` (certificate only) or
+    ``off`` (encrypted, but to whomever).
     """
 
     name: str
@@ -55,10 +56,11 @@ class MysqlOptions:
         _one_of(self.name, "positions", self.positions, ("file", "gtid"))
         _one_of(self.name, "verify", self.verify, ("full", "ca", "off"))
         if self.positions == "gtid" and self.kind == "mysql":
-            raise WeirError(f"source {self.name}: positions = \"gtid\" is for MariaDB; use positions = \"file\"")
+            raise WeirError(f'source {self.name}: positions = "gtid" is for MariaDB; use positions = "file"')
         if not (self.encrypted or self.local or self.allow_plaintext):
             raise WeirError(
-                f"source {self.name}: {self.host} is another machine and tls is off, so password and data would travel unencrypted: "
+                f"source {self.name}: {self.host} is another machine and tls is off, so password and data would "
+                "travel unencrypted: "
                 f"set tls = true with tls_ca, or allow_plaintext = true if the network is trusted"
             )
 
@@ -76,16 +78,28 @@ class MysqlOptions:
 
     def connect(self, **more: Any) -> Any:
         """A connection that commits each statement by itself, speaks UTF-8 and counts time in UTC."""
-        address: dict[str, Any] = {"unix_socket": self.unix_socket} if self.unix_socket else {"host": self.host, "port": self.port}
+        address: dict[str, Any] = (
+            {"unix_socket": self.unix_socket} if self.unix_socket else {"host": self.host, "port": self.port}
+        )
         secret = read_secret(self.password, f"source {self.name}, password") if self.password else Secret("")
         try:
             connection = pymysql.connect(
-                **address, user=self.user, password=secret.reveal(), database=self.database, charset="utf8mb4", autocommit=True,
-                connect_timeout=self.connect_seconds, ssl=self._tls_context(), ssl_disabled=not self.encrypted, init_command="SET time_zone = '+00:00', sql_mode = ''",
+                **address,
+                user=self.user,
+                password=secret.reveal(),
+                database=self.database,
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=self.connect_seconds,
+                ssl=self._tls_context(),
+                ssl_disabled=not self.encrypted,
+                init_command="SET time_zone = '+00:00', sql_mode = ''",
                 **more,
-            )  # fmt: skip
+            )
         except (pymysql.MySQLError, OSError) as problem:
-            raise Unreachable(f"source {self.name}: cannot connect to {self.where}: {mask(reason(problem), [secret])}") from None
+            raise Unreachable(
+                f"source {self.name}: cannot connect to {self.where}: {mask(reason(problem), [secret])}"
+            ) from None
         widen_buffer(connection)
         return connection
 
@@ -112,4 +126,4 @@ def reason(problem: Exception) -> str:
 
 def _one_of(source: str, option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise WeirError(f"source {source}: {option} = \"{value}\" is not known; use one of {', '.join(known)}")
+        raise WeirError(f'source {source}: {option} = "{value}" is not known; use one of {", ".join(known)}')

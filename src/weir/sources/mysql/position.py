@@ -1,7 +1,8 @@
 """Places in the binlog, and the position that the warehouse stores.
 
-A file name and an offset alone can lie: after RESET MASTER, on another server or on a restored one the same name holds another log. So a
-position also says which server wrote the file and when the file was begun, and both are compared on ``resume``.
+A file name and an offset alone can lie: after RESET MASTER, on another server or on a restored one the same name
+holds another log. So a position also says which server wrote the file and when the file was begun, and both are
+compared on ``resume``.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ class Place:
 
 @dataclass(frozen=True)
 class LogPosition:
-    """Everything that ended at or before ``place`` is delivered; the last transaction there, of whatever table, ended at ``last``.
+    """Everything that ended at or before ``place`` is delivered; the last transaction there, of whatever table, ended
+    at ``last``.
 
-    Reading starts again at ``start``: earlier than ``place`` while a prepared XA transaction waits, whose rows were logged before it. ``made``
-    is the time stamp that begins the file of ``start``; the GTIDs (MariaDB) say the same as the places, on any server of a replication group.
-    ``unsettled``: XA transactions that were delivered and that a snapshot may not show yet.
+    Reading starts again at ``start``: earlier than ``place`` while a prepared XA transaction waits, whose rows were
+    logged before it. ``made`` is the time stamp that begins the file of ``start``; the GTIDs (MariaDB) say the same
+    as the places, on any server of a replication group. ``unsettled``: XA transactions that were delivered and that a
+    snapshot may not show yet.
     """
 
     place: Place
@@ -67,9 +70,13 @@ class LogPosition:
             places = Place.parse(fields["log"]), Place.parse(fields["start"])
             last = Place.parse(fields["last"]) if fields["last"] else None
             gtids = str(fields["gtid"]), str(fields["start_gtid"])
-            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])), last)
+            return cls(
+                *places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])), last
+            )
         except (ValueError, KeyError, TypeError):
-            raise SourceError(f"not a position of a MariaDB or MySQL source: {text[:200]!r}; load the views again") from None
+            raise SourceError(
+                f"not a position of a MariaDB or MySQL source: {text[:200]!r}; load the views again"
+            ) from None
 
 
 Gtids = dict[int, tuple[int, int]]  # domain -> (server, number): all of that domain up to this number

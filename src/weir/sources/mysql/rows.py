@@ -1,9 +1,10 @@
 """Rows in bytes to columns of values, by a function compiled for one layout.
 
-Both the binlog and the answers of prepared statements send rows as a NULL bitmap and then the values without gaps. Interpreting that value by
-value is what makes the usual pure Python decoders slow (17,000 rows of 16 columns per second were measured). Here the layout is turned into
-straight Python code once: neighbouring fields of fixed size become one ``struct`` call, columns that nobody needs cost nothing when
-fixed and one addition when not. The code holds numbers only, no name and no value of a database.
+Both the binlog and the answers of prepared statements send rows as a NULL bitmap and then the values without gaps.
+Interpreting that value by value is what makes the usual pure Python decoders slow (17,000 rows of 16 columns per
+second were measured). Here the layout is turned into straight Python code once: neighbouring fields of fixed size
+become one ``struct`` call, columns that nobody needs cost nothing when fixed and one addition when not. The code
+holds numbers only, no name and no value of a database.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ Decode = Callable[..., int]  # (data, start, end, *append functions of the kept 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """How one value lies in a row: ``fixed`` is a struct code such as ``i`` or ``5s``; otherwise the value follows its own length, which
-    takes ``prefix`` bytes (0: a length-coded number). ``kept``: its values are wanted."""
+    """How one value lies in a row: ``fixed`` is a struct code such as ``i`` or ``5s``; otherwise the value follows
+    its own length, which takes ``prefix`` bytes (0: a length-coded number). ``kept``: its values are wanted.
+    """
 
     fixed: str = ""
     prefix: int = 0

@@ -1,16 +1,20 @@
 """Opening a snapshot at a known place of the binlog, in two ways.
 
-**MariaDB** tells the place of a consistent snapshot itself (``binlog_snapshot_*``), but not always the right one; the server's source shows why, and measuring
-that it happens. It keeps file and offset of the last commit apart. When the log turns to a new file, the file's name is set at once, while the last
-transactions of the old file become visible a moment later; and a group that was written to the old file sets its offset after that, so that the place is the
-new file with an offset of the old one. So a place counts only in a *settled* file: one in which the server has written a checkpoint that names the file itself,
-which it does when all that was logged before is committed; and this must have been seen before the snapshot opened. XA COMMIT is another matter (``two_phase.py``).
+**MariaDB** tells the place of a consistent snapshot itself (``binlog_snapshot_*``), but not always the right one; the
+server's source shows why, and measuring that it happens. It keeps file and offset of the last commit apart. When the
+log turns to a new file, the file's name is set at once, while the last transactions of the old file become visible a
+moment later; and a group that was written to the old file sets its offset after that, so that the place is the new
+file with an offset of the old one. So a place counts only in a *settled* file: one in which the server has written a
+checkpoint that names the file itself, which it does when all that was logged before is committed; and this must have
+been seen before the snapshot opened. XA COMMIT is another matter (``two_phase.py``).
 
-**Locks**: LOCK TABLES ... READ on one connection waits until no transaction that wrote to these tables is unfinished; then the end of the log is
-the place, and a snapshot that a second connection opens before UNLOCK shows exactly that. Writers wait for that moment.
+**Locks**: LOCK TABLES ... READ on one connection waits until no transaction that wrote to these tables is unfinished;
+then the end of the log is the place, and a snapshot that a second connection opens before UNLOCK shows exactly that.
+Writers wait for that moment.
 
-In both ways the metadata locks are taken *before* the snapshot and kept until its end: TRUNCATE, RENAME and ALTER do not respect snapshots, and a
-table that was swapped between snapshot and query would be read in place of the right one.
+In both ways the metadata locks are taken *before* the snapshot and kept until its end: TRUNCATE, RENAME and ALTER do
+not respect snapshots, and a table that was swapped between snapshot and query would be read in place of the right
+one.
 """
 
 from __future__ import annotations
@@ -48,7 +52,9 @@ class Snapshots:
         wait = options.lock_seconds
         self._run(self.connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run(self.connection, f"SET SESSION lock_wait_timeout = {version.no_wait}")
-        self._run(self._guard, f"SET SESSION lock_wait_timeout = {wait}, innodb_lock_wait_timeout = {wait}, autocommit = 0")
+        self._run(
+            self._guard, f"SET SESSION lock_wait_timeout = {wait}, innodb_lock_wait_timeout = {wait}, autocommit = 0"
+        )
 
     def end_of_log(self) -> Place:
         """The end of the binlog now."""
@@ -68,7 +74,8 @@ class Snapshots:
             self.close()
             if time.monotonic() > deadline:
                 raise SourceError(
-                    f"source {self.options.name}: no snapshot of {', '.join(tables)} within {3 * self.options.lock_seconds} s: a long transaction or DDL "
+                    f"source {self.options.name}: no snapshot of {', '.join(tables)} within "
+                    f"{3 * self.options.lock_seconds} s: a long transaction or DDL "
                     f"holds them (see SHOW FULL PROCESSLIST), or raise lock_seconds"
                 )
             time.sleep(0.002)
@@ -81,7 +88,8 @@ class Snapshots:
         for connection in (self.connection, self._guard):
             connection._force_close()
 
-    # -- the two ways ----------------------------------------------------------------------------------------------------------
+    # -- the two ways
+    # ----------------------------------------------------------------------------------------------------------
 
     def _open_told(self, tables: Sequence[str]) -> Place:
         self._touch(self._guard, tables)
@@ -108,7 +116,9 @@ class Snapshots:
         self._run(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 
     def _lock(self, tables: Sequence[str]) -> None:
-        """With autocommit off InnoDB's own table lock is taken too: it waits even for prepared XA transactions without a connection."""
+        """With autocommit off InnoDB's own table lock is taken too: it waits even for prepared XA transactions
+        without a connection.
+        """
         if not tables:
             return
         try:
@@ -126,12 +136,16 @@ class Snapshots:
         if tables:
             self._run(connection, " UNION ALL ".join(f"SELECT 1 FROM {quoted(table)} WHERE FALSE" for table in tables))
 
-    # -- places that count -----------------------------------------------------------------------------------------------------
+    # -- places that count
+    # -----------------------------------------------------------------------------------------------------
 
     def _sure(self, place: Place) -> Place | None:
         """The place, if it may be trusted; None: open another snapshot."""
         if place.file not in self._settled:
-            if any(kind == "Binlog_checkpoint" and about == place.file for _, _, kind, _, _, about in self._beginning(place.file)):
+            if any(
+                kind == "Binlog_checkpoint" and about == place.file
+                for _, _, kind, _, _, about in self._beginning(place.file)
+            ):
                 self._settled = {place.file}
             return None
         if place <= self._end_seen_by_guard():
@@ -139,7 +153,9 @@ class Snapshots:
         return self._header_end(place.file)
 
     def _header_end(self, file: str) -> Place | None:
-        """A statement that itself turned the log leaves an offset beyond its end. In a file without transactions its end is the place."""
+        """A statement that itself turned the log leaves an offset beyond its end. In a file without transactions its
+        end is the place.
+        """
         events = self._beginning(file)
         if len(events) == _HEADER_EVENTS or any(kind == "Gtid" for _, _, kind, *_ in events):
             return None

@@ -1,12 +1,14 @@
 """A MariaDB or MySQL database as a source: its row binlog, and answers from snapshots at known places of that log.
 
-A visit opens a snapshot whose place in the binlog is known (``snapshot.py``), answers, and reads the log up to that place (``log.py``, ``groups.py``). The
-transactions that ended at or before it are delivered; the rest stay in the stream. A visit without questions needs no snapshot: it delivers up
-to the end of the log, and a later snapshot must not lie before that.
+A visit opens a snapshot whose place in the binlog is known (``snapshot.py``), answers, and reads the log up to that
+place (``log.py``, ``groups.py``). The transactions that ended at or before it are delivered; the rest stay in the
+stream. A visit without questions needs no snapshot: it delivers up to the end of the log, and a later snapshot must
+not lie before that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -70,7 +72,8 @@ class MysqlSource(Source):
         self._stopped: SourceError | None = None
         self._loading = False
 
-    # -- what there is -------------------------------------------------------------------------------------------------------
+    # -- what there is
+    # -------------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
         return self._connected(lambda: describe(self._catalogue(), self.name))
@@ -101,10 +104,15 @@ class MysqlSource(Source):
         known = self._tables.get(relation.table)
         if known is None:
             there = ", ".join(sorted(self._tables)) or "none that this account may read"
-            raise SourceError(f"source {self.name} has no table '{relation.table}' in database {self.options.database}; tables: {there}")
+            raise SourceError(
+                f"source {self.name} has no table '{relation.table}' in database {self.options.database}; tables: "
+                f"{there}"
+            )
         if known.refusal:
             raise SourceError(f"table {relation} cannot be used: {known.refusal}")
-        return Watched(relation, tuple(known.columns[n] for n in names if self._usable(relation, known, n)), _types(known, names))
+        return Watched(
+            relation, tuple(known.columns[n] for n in names if self._usable(relation, known, n)), _types(known, names)
+        )
 
     def _usable(self, relation: Relation, known: Known, name: str) -> bool:
         if name not in known.columns:
@@ -113,22 +121,29 @@ class MysqlSource(Source):
             raise SourceError(f"column {relation}.{name} cannot be used: its type is {why}")
         return True
 
-    # -- first load ----------------------------------------------------------------------------------------------------------
+    # -- first load
+    # ----------------------------------------------------------------------------------------------------------
 
     def load(self) -> Load:
-        """All watched tables in one snapshot on one connection: MariaDB and MySQL cannot share a snapshot between connections."""
+        """All watched tables in one snapshot on one connection: MariaDB and MySQL cannot share a snapshot between
+        connections.
+        """
         return self._connected(self._load)
 
     def _load(self) -> Load:
         self._reset()
         tables = [table for table in self._watched if table != MARKER]
         self._start_of_load()
-        place = self._open_settled(tables, self._follow_load)
+        self._open_settled(tables, self._follow_load)
         self._check_unchanged()
         self._assembler_now.is_delivered = lambda end, gtid: False
         self._loading = True
-        parts = [part for table in tables for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])]
-        return Load(str(self._position(place)), tuple(parts))
+        parts = [
+            part
+            for table in tables
+            for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])
+        ]
+        return Load(str(self._position()), tuple(parts))
 
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
@@ -158,12 +173,15 @@ class MysqlSource(Source):
             for column in table.columns:
                 if now.get(column.name) != column:
                     self._snapshots_now.close()
-                    raise SchemaChanged(f"column {table.relation}.{column.name} has changed since the views were checked; begin again")
+                    raise SchemaChanged(
+                        f"column {table.relation}.{column.name} has changed since the views were checked; begin again"
+                    )
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         if not self._loading or self._reader is None:
             raise SourceError(
-                f"source {self.name}: no load is open in this process; MariaDB and MySQL cannot share a snapshot, so read the parts where load() was called"
+                f"source {self.name}: no load is open in this process; MariaDB and MySQL cannot share a snapshot, so "
+                "read the parts where load() was called"
             )
         table = self._asking(partition.relation, partition.columns)
         statement, values = select(table, partition)
@@ -174,7 +192,8 @@ class MysqlSource(Source):
             self._loading = False
             self._snapshots_now.close()
 
-    # -- going on --------------------------------------------------------------------------------------------------------------
+    # -- going on
+    # --------------------------------------------------------------------------------------------------------------
 
     def resume(self, position: Position) -> None:
         self._connected(lambda: self._resume(LogPosition.parse(position)))
@@ -206,26 +225,27 @@ class MysqlSource(Source):
         if not lookups:
             place = self._snapshots_now.end_of_log()
             self._follow(place)
-            return self._deliver(place, ())
-        place, answers = self._ask(lookups)
-        return self._deliver(place, answers)
+            return self._deliver(())
+        return self._deliver(self._ask(lookups))
 
-    def _ask(self, lookups: Sequence[Lookup]) -> tuple[Place, tuple[LookupAnswer, ...]]:
+    def _ask(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
         """Answers from one snapshot, and the log read up to it."""
         asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
         try:
-            place = self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
+            self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
             assert self._reader is not None
             rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
         except pymysql.MySQLError as problem:
             if problem.args[0] in _GONE:
-                raise self._stop(SchemaChanged(f"source {self.name}: {reason(problem)}; load its views again: weir load {self.name}")) from None
+                raise self._stop(
+                    SchemaChanged(f"source {self.name}: {reason(problem)}; load its views again: weir load {self.name}")
+                ) from None
             raise
         finally:
             _quietly(self._snapshots_now.close)
-        return place, tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
+        return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
 
-    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> Place:
+    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
         """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it."""
         snapshots, assembler = self._snapshots_now, self._assembler_now
         for _ in range(_SNAPSHOTS):
@@ -234,11 +254,13 @@ class MysqlSource(Source):
                 self._settle()
             place = snapshots.open(tables, self.options.locks, assembler.last_end)
             follow(place)
-            if self.options.locks or (not assembler.unsettled and self._stream_now.place == place):
+            if self.options.locks or (not assembler.unsettled and assembler.is_whole_at(place)):
                 assembler.unsettled.clear()
-                return place
+                return
             snapshots.close()
-        raise SourceError(f"source {self.name}: {_SNAPSHOTS} snapshots in a row had no sure place in the log; use kind = \"mariadb-locks\"")
+        raise SourceError(
+            f'source {self.name}: {_SNAPSHOTS} snapshots in a row had no sure place; use kind = "mariadb-locks"'
+        )
 
     def _settle(self) -> None:
         """Waits until the XA transactions that the log has shown so far are visible."""
@@ -249,7 +271,9 @@ class MysqlSource(Source):
         return Prepared(self._control, self.name, self.options.lock_seconds)
 
     def _follow(self, place: Place) -> None:
-        """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying again."""
+        """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying
+        again.
+        """
         try:
             self._stream_now.read_until(place)
         except Unreachable:
@@ -261,28 +285,34 @@ class MysqlSource(Source):
         self._stopped = problem
         return problem
 
-    def _deliver(self, place: Place, answers: tuple[LookupAnswer, ...]) -> Visit:
+    def _deliver(self, answers: tuple[LookupAnswer, ...]) -> Visit:
         delivery = Delivery(self._characters, self._watched.get(MARKER))
         try:
             delivery.add_all(self._assembler_now.ready)
             changes = delivery.changes()
         except SourceError as problem:
             raise self._stop(problem) from None
-        position = str(self._position(place))
+        position = str(self._position())
         self._assembler_now.ready = []
         return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
 
-    def _position(self, place: Place) -> LogPosition:
+    def _position(self) -> LogPosition:
         assembler, stream = self._assembler_now, self._stream_now
         waiting = assembler.waiting
+        place = stream.safe  # at or behind the place asked for, with no transaction between the two
         start = waiting.begin if waiting else place
         made, server = stream.made[start.file]
-        stream.made = {file: known for file, known in stream.made.items() if Place(file, 0).order >= Place(start.file, 0).order}
+        stream.made = {
+            file: known for file, known in stream.made.items() if Place(file, 0).order >= Place(start.file, 0).order
+        }
         gtids = format_gtids(assembler.gtids)
         before = format_gtids(waiting.gtids_before) if waiting else gtids
-        return LogPosition(place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)), assembler.last_end)
+        return LogPosition(
+            place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)), assembler.last_end
+        )
 
-    # -- answers ---------------------------------------------------------------------------------------------------------------
+    # -- answers
+    # ---------------------------------------------------------------------------------------------------------------
 
     def _asking(self, relation: Relation, columns: Sequence[str]) -> Watched:
         key = relation.table, tuple(columns)
@@ -296,7 +326,9 @@ class MysqlSource(Source):
         return lookup.keys is None or any(index[0] in lookup.key_columns for index in indexes)
 
     def reader(self, snapshot: Any) -> SnapshotReader:
-        raise SourceError(f"source {self.name}: MariaDB and MySQL cannot share a snapshot between connections; ask through visit")
+        raise SourceError(
+            f"source {self.name}: MariaDB and MySQL cannot share a snapshot between connections; ask through visit"
+        )
 
     def release(self) -> None:
         """Nothing is held: ``visit`` gives no snapshot to share."""
@@ -304,7 +336,8 @@ class MysqlSource(Source):
     def acknowledge(self, position: Position) -> None:
         """The server keeps its binlog as long as its own settings say (binlog_expire_logs_seconds)."""
 
-    # -- connections -----------------------------------------------------------------------------------------------------------
+    # -- connections
+    # -----------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         if self._stream is not None:
@@ -331,7 +364,9 @@ class MysqlSource(Source):
                 if not is_lost(problem):
                     raise SourceError(f"source {self.name}: {reason(problem)}") from None
                 if attempt == _ATTEMPTS - 1:
-                    raise Unreachable(f"source {self.name}: lost the connection to {self.options.where}: {reason(problem)}") from None
+                    raise Unreachable(
+                        f"source {self.name}: lost the connection to {self.options.where}: {reason(problem)}"
+                    ) from None
                 time.sleep(0.05 * attempt)
         raise AssertionError("unreachable")
 
@@ -381,7 +416,5 @@ def _has(delivered: Gtids, gtid: Gtid) -> bool:
 
 def _quietly(act: Callable[[], None]) -> None:
     """A connection that is lost cannot be tidied up, and need not be."""
-    try:
+    with contextlib.suppress(*LOST):
         act()
-    except LOST:
-        pass

@@ -1,8 +1,9 @@
 """What a statement in the binlog means for the watched tables.
 
-With row format only transaction control and DDL are logged as statements. DDL that leaves the needed columns as they are goes on; other DDL on
-a watched table stops the source. A data statement means that a session wrote in statement format: which rows it changed, directly or
-through a view, a trigger or a procedure, is not in the log, so it is refused whatever it names.
+With row format only transaction control and DDL are logged as statements. DDL that leaves the needed columns as they
+are goes on; other DDL on a watched table stops the source. A data statement means that a session wrote in statement
+format: which rows it changed, directly or through a view, a trigger or a procedure, is not in the log, so it is
+refused whatever it names.
 """
 
 from __future__ import annotations
@@ -17,15 +18,49 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _CONTROL = {"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "START", "XA"}
-_HARMLESS = {"ANALYZE", "OPTIMIZE", "REPAIR", "CHECK", "CHECKSUM", "FLUSH", "GRANT", "REVOKE", "INSTALL", "UNINSTALL", "USE", "LOCK", "UNLOCK"}
+_HARMLESS = {
+    "ANALYZE",
+    "OPTIMIZE",
+    "REPAIR",
+    "CHECK",
+    "CHECKSUM",
+    "FLUSH",
+    "GRANT",
+    "REVOKE",
+    "INSTALL",
+    "UNINSTALL",
+    "USE",
+    "LOCK",
+    "UNLOCK",
+}
 _KEY_WORDS = {"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "PRIMARY", "FOREIGN", "CONSTRAINT", "CHECK"}
-_TABLE_OPTIONS = {"COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "ALGORITHM", "LOCK", "FORCE", "ENABLE", "DISABLE", "KEY_BLOCK_SIZE", "STATS_PERSISTENT",
-                  "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "AVG_ROW_LENGTH", "MAX_ROWS", "MIN_ROWS", "ORDER", "WAIT", "NOWAIT"}  # fmt: skip
+_TABLE_OPTIONS = {
+    "COMMENT",
+    "AUTO_INCREMENT",
+    "ROW_FORMAT",
+    "ALGORITHM",
+    "LOCK",
+    "FORCE",
+    "ENABLE",
+    "DISABLE",
+    "KEY_BLOCK_SIZE",
+    "STATS_PERSISTENT",
+    "STATS_AUTO_RECALC",
+    "STATS_SAMPLE_PAGES",
+    "AVG_ROW_LENGTH",
+    "MAX_ROWS",
+    "MIN_ROWS",
+    "ORDER",
+    "WAIT",
+    "NOWAIT",
+}
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """``kind``: control, nothing, truncate, moves (columns may change places), change (of a watched table), data (statement format)."""
+    """``kind``: control, nothing, truncate, moves (columns may change places), change (of a watched table), data
+    (statement format).
+    """
 
     kind: str
     table: str = ""
@@ -64,7 +99,8 @@ class _Reader:
         handler = getattr(self, f"_{verb.lower()}", None) if verb.isalpha() else None
         return handler() if handler else Meaning("data")
 
-    # -- tokens ----------------------------------------------------------------------------------------------------------
+    # -- tokens
+    # ----------------------------------------------------------------------------------------------------------
 
     def peek(self) -> str:
         return self.tokens[self.at].upper() if self.at < len(self.tokens) else ""
@@ -92,7 +128,8 @@ class _Reader:
     def is_watched(self, name: tuple[str, str]) -> bool:
         return name[0] == self.database and name[1] in self.watched
 
-    # -- verbs -----------------------------------------------------------------------------------------------------------
+    # -- verbs
+    # -----------------------------------------------------------------------------------------------------------
 
     def _set(self) -> Meaning:
         if self.peek() != "STATEMENT":

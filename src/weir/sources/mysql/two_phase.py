@@ -1,8 +1,8 @@
 """XA transactions at MariaDB and MySQL: which are prepared, and when a committed one has become visible.
 
-XA COMMIT is written to the binlog before the engine commits, outside the order that ``binlog_snapshot_*`` relies on: 203 of 38,063 snapshots
-were behind their place by one. The server lists a transaction in XA RECOVER until the engine has committed it, so a snapshot that is opened
-after its name is gone from there shows it.
+XA COMMIT is written to the binlog before the engine commits, outside the order that ``binlog_snapshot_*`` relies on:
+203 of 38,063 snapshots were behind their place by one. The server lists a transaction in XA RECOVER until the engine
+has committed it, so a snapshot that is opened after its name is gone from there shows it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Prepared:
         while left := names & self.names():
             if time.monotonic() > deadline:
                 raise SourceError(
-                    f"source {self._source}: prepared XA transactions stay open ({', '.join(sorted(left)[:5])}), and their rows show in no "
+                    f"source {self._source}: prepared XA transactions stay open ({', '.join(sorted(left)[:5])}), and "
+                    "their rows show in no "
                     f"snapshot; commit them or roll them back (XA RECOVER lists them), then try again"
                 )
             time.sleep(0.002)

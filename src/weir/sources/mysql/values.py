@@ -1,7 +1,7 @@
 """Raw values to Arrow columns: one function per way in which MariaDB and MySQL write a type.
 
-Every function takes the raw values of one column (None for NULL) and gives an Arrow array. A value that our types cannot hold exactly
-raises ``BadValue`` with the value as text; the caller adds table and column.
+Every function takes the raw values of one column (None for NULL) and gives an Arrow array. A value that our types
+cannot hold exactly raises ``BadValue`` with the value as text; the caller adds table and column.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def year(raw: int) -> int:
     return raw + 1900 if raw else 0
 
 
-# -- decimals --------------------------------------------------------------------------------------------------------------
+# -- decimals
+# --------------------------------------------------------------------------------------------------------------
 
 
 def decimal_text(arrow: pa.DataType) -> Finish:
@@ -53,7 +54,9 @@ def decimal_text(arrow: pa.DataType) -> Finish:
 
 
 def decimal_integers(arrow: pa.DataType, convert: Callable[[Any], int] = int) -> Finish:
-    """From the unscaled integers; written straight into Arrow's 16 bytes, as Decimal objects would cost ten times that."""
+    """From the unscaled integers; written straight into Arrow's 16 bytes, as Decimal objects would cost ten times
+    that.
+    """
 
     def finish(values: Values) -> pa.Array:
         empty = bytes(16)
@@ -72,8 +75,9 @@ def packed_decimal_size(precision: int, scale: int) -> int:
 
 
 def packed_decimal(precision: int, scale: int) -> Callable[[bytes], int]:
-    """The unscaled integer of a packed decimal: groups of nine digits in four bytes, big-endian, the first bit the sign turned round and
-    a negative number's bits all turned round."""
+    """The unscaled integer of a packed decimal: groups of nine digits in four bytes, big-endian, the first bit the
+    sign turned round and a negative number's bits all turned round.
+    """
     size = packed_decimal_size(precision, scale)
     top, full = 1 << (8 * size - 1), (1 << 8 * size) - 1
     groups = _groups(precision - scale, scale)
@@ -103,7 +107,8 @@ def _groups(whole: int, scale: int) -> list[tuple[int, int, int]]:
     return groups
 
 
-# -- text ------------------------------------------------------------------------------------------------------------------
+# -- text
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def utf8(values: Values) -> pa.Array:
@@ -165,7 +170,8 @@ def bits(raw: bytes) -> int:
     return int.from_bytes(raw, "big")
 
 
-# -- dates and times ---------------------------------------------------------------------------------------------------------
+# -- dates and times
+# ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(65_536)
@@ -182,7 +188,7 @@ def date_in_log(raw: bytes) -> int:
 
 
 def datetime_in_log(raw: bytes) -> int:
-    """Microseconds since 1970: five bytes big-endian hold month number, day, hour, minute, second; then the fraction."""
+    """Microseconds since 1970: five bytes big-endian hold months, day, hour, minute, second; then the fraction."""
     bits = int.from_bytes(raw[:5], "big") - (1 << 39)
     year, month = divmod(bits >> 22, 13)
     seconds = (bits >> 12 & 31) * 3600 + (bits >> 6 & 63) * 60 + (bits & 63)
@@ -197,7 +203,7 @@ def timestamp_in_log(raw: bytes) -> int:
 
 
 def _fraction(raw: bytes) -> int:
-    return int.from_bytes(raw, "big") * 10 ** (6 - 2 * len(raw))
+    return int.from_bytes(raw, "big") * int(10 ** (6 - 2 * len(raw)))
 
 
 def date_in_answer(raw: bytes) -> int:

@@ -1,7 +1,7 @@
 """What PyMySQL lacks of the client protocol: fast packets, and statements whose values never enter the SQL text.
 
-PyMySQL writes values into the text of a statement. Here a statement is prepared at the server and its values travel beside it, in binary; rows
-come back in binary too, so a FLOAT is exact and needs no parsing.
+PyMySQL writes values into the text of a statement. Here a statement is prepared at the server and its values travel
+beside it, in binary; rows come back in binary too, so a FLOAT is exact and needs no parsing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Connection = Any  # pymysql.connections.Connection, whose inner parts are used h
 
 
 def widen_buffer(connection: Connection) -> None:
-    """Reads from the socket in larger pieces than PyMySQL's 8 KB. Only right after connecting, when nothing is buffered."""
+    """Reads from the socket in larger pieces than PyMySQL's 8 KB. Only right after connecting, when nothing is
+    buffered.
+    """
     connection._rfile = connection._sock.makefile("rb", _BUFFER)
 
 
@@ -59,7 +61,22 @@ def lost() -> pymysql.OperationalError:
 
 
 LOST = (pymysql.MySQLError, OSError)
-_LOST_CODES = {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1927, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 2055}
+_LOST_CODES = {
+    0,
+    1053,
+    1077,
+    1079,
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,
+    1184,
+    1927,
+    CR.CR_SERVER_GONE_ERROR,
+    CR.CR_SERVER_LOST,
+    2055,
+}
 
 
 def is_lost(problem: Exception) -> bool:
@@ -125,7 +142,8 @@ def _read_definitions(connection: Connection, many: int) -> list[bytes]:
     return definitions
 
 
-# -- values --------------------------------------------------------------------------------------------------------------
+# -- values
+# --------------------------------------------------------------------------------------------------------------
 
 
 def encode_value(value: Any) -> tuple[bytes, bytes]:
@@ -146,7 +164,16 @@ def encode_value(value: Any) -> tuple[bytes, bytes]:
         case bytes():
             return b"\xfc\0", _counted(value)
         case datetime():
-            packed = struct.pack("<HBBBBBI", value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+            packed = struct.pack(
+                "<HBBBBBI",
+                value.year,
+                value.month,
+                value.day,
+                value.hour,
+                value.minute,
+                value.second,
+                value.microsecond,
+            )
             return b"\x0c\0", bytes([len(packed)]) + packed
         case date():
             return b"\x0a\0", b"\x04" + struct.pack("<HBB", value.year, value.month, value.day)
@@ -184,4 +211,3 @@ def long_length(data: bytes, at: int, first: int) -> tuple[int, int]:
     """The rest of a length-coded number whose first byte says that more follow."""
     size = {252: 2, 253: 3, 254: 8}[first]
     return int.from_bytes(data[at : at + size], "little"), at + size
-

@@ -1,7 +1,7 @@
 """A private MariaDB server: its own data folder, a free port on loopback, stopped by its pid.
 
-For tests, ``weir stress`` and the demo. As root the server runs under an unprivileged account, which then owns the folder. The
-administrator logs in through the unix socket only; ``root`` has no password and no other way in.
+For tests, ``weir stress`` and the demo. As root the server runs under an unprivileged account, which then owns the
+folder. The administrator logs in through the unix socket only; ``root`` has no password and no other way in.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ START_SECONDS = 60.0
 class MariadbServer:
     """One server. Settings are given as in the option file; they replace or add to those of a row binlog.
 
-    ``with MariadbServer() as server: ...`` starts it and removes its folder in the end. ``kill`` is a power failure; ``restart`` after it (or
-    after ``stop``) is crash recovery.
+    ``with MariadbServer() as server: ...`` starts it and removes its folder in the end. ``kill`` is a power failure;
+    ``restart`` after it (or after ``stop``) is crash recovery.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
@@ -101,7 +101,12 @@ class MariadbServer:
     def connect(self, database: str | None = None, **options: Any) -> pymysql.connections.Connection:
         """An administrator's connection, through the socket."""
         return pymysql.connect(
-            unix_socket=str(self.socket), user="root", database=database, charset="utf8mb4", ssl_disabled=True, **options
+            unix_socket=str(self.socket),
+            user="root",
+            database=database,
+            charset="utf8mb4",
+            ssl_disabled=True,
+            **options,
         )
 
     def error_log(self) -> str:
@@ -111,7 +116,9 @@ class MariadbServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -120,7 +127,14 @@ class MariadbServer:
         account = _account()
         if os.geteuid() == 0:
             shutil.chown(self.folder, account)
-        command = [self._install, "--no-defaults", f"--datadir={data}", f"--tmpdir={self.folder}", f"--user={account}", "--skip-test-db"]
+        command = [
+            self._install,
+            "--no-defaults",
+            f"--datadir={data}",
+            f"--tmpdir={self.folder}",
+            f"--user={account}",
+            "--skip-test-db",
+        ]
         done = subprocess.run(
             [*command, "--auth-root-authentication-method=normal"], capture_output=True, text=True, check=False
         )
@@ -179,7 +193,9 @@ def _find(*names: str) -> str:
     for name in names:
         if found := shutil.which(name, path=path):
             return found
-    raise SourceError(f"no {names[0]} on this machine: install the Debian package {PACKAGE} (apt-get install {PACKAGE})")
+    raise SourceError(
+        f"no {names[0]} on this machine: install the Debian package {PACKAGE} (apt-get install {PACKAGE})"
+    )
 
 
 def _account() -> str:

@@ -1,4 +1,6 @@
-"""MariaDB under stress: a private server with 1 MB binlogs, two-phase commits, TRUNCATE, kill -9, and the naive ways as mutations."""
+"""MariaDB under stress: a private server with 1 MB binlogs, two-phase commits, TRUNCATE, kill -9, and the naive ways
+as mutations.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,14 @@ class MariadbWriter(Writer):
     _two_phase = False
 
     def connect(self) -> Any:
-        connection = pymysql.connect(unix_socket=self.socket, user="root", database=_DATABASE, charset="utf8mb4", connect_timeout=5, ssl_disabled=True)
+        connection = pymysql.connect(
+            unix_socket=self.socket,
+            user="root",
+            database=_DATABASE,
+            charset="utf8mb4",
+            connect_timeout=5,
+            ssl_disabled=True,
+        )
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 5")
             self._finish_for_the_dead(cursor)
@@ -152,7 +161,7 @@ class MariadbWorkload(Workload):
     kind = "mariadb"
     rights = "SELECT"
     disturb_every = 17.0
-    mutations = (BESIDE, HEADER, XA)
+    mutations: ClassVar[tuple[str, ...]] = (BESIDE, HEADER, XA)
     _planted: ClassVar[dict[str | None, type[Snapshots]]] = {BESIDE: _PlaceBeside, HEADER: _HeaderCounts}
 
     def __init__(self, mutation: str | None = None, traffic: Traffic | None = None) -> None:
@@ -177,7 +186,13 @@ class MariadbWorkload(Workload):
 
     def open(self) -> Source:
         options = MysqlOptions(
-            "stress", _DATABASE, "weir", f"env:{_PASSWORD}", unix_socket=str(self.server.socket), kind=self.kind, positions=self.positions
+            "stress",
+            _DATABASE,
+            "weir",
+            f"env:{_PASSWORD}",
+            unix_socket=str(self.server.socket),
+            kind=self.kind,
+            positions=self.positions,
         )
         source = XaAsTold(options) if self.mutation == XA else MysqlSource(options)
         source.snapshots_class = self._planted.get(self.mutation, Snapshots)
@@ -202,7 +217,9 @@ class MariadbWorkload(Workload):
 
     def _drop_connections(self) -> None:
         with self.server.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user IN ('root', 'weir')")
+            cursor.execute(
+                "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user IN ('root', 'weir')"
+            )
             for (number,) in cursor.fetchall():
                 with contextlib.suppress(pymysql.MySQLError):
                     cursor.execute(f"KILL CONNECTION {int(number)}")
@@ -213,5 +230,5 @@ class MariadbLocksWorkload(MariadbWorkload):
 
     kind = "mariadb-locks"
     rights = "SELECT, LOCK TABLES"
-    mutations = ("no LOCK TABLES",)
+    mutations: ClassVar[tuple[str, ...]] = ("no LOCK TABLES",)
     _planted: ClassVar[dict[str | None, type[Snapshots]]] = {"no LOCK TABLES": _NoLock}
