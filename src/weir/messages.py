@@ -15,10 +15,10 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query
 
-Position = int | str  # the simulator counts transactions; a real source has its own opaque text. Algorithms only copy it.
+Position = int | str  # the simulator counts transactions, a real source has its own opaque text; algorithms copy it
 
 
-# -- source to warehouse: what happened ---------------------------------------------------------------------------------
+# -- source to warehouse: what happened -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def test_larger_scenarios_at_random(name: str) -> None:
         assert NAMES.index(first.held) >= NAMES.index(claim)
 
 
-# -- messages -------------------------------------------------------------------------------------------------------------
+# -- messages ------------------------------------------------------------------------------------------------------
 
 
 def messages(play: Scenario, name: str) -> int:

@@ -10,7 +10,7 @@ self-joins and transactions over several tables need no rule of their own.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 
 from weir.algebra.bag import Bag
@@ -56,7 +56,8 @@ class BoundTerm:
         return replace(self, sign=-self.sign)
 
     def __str__(self) -> str:
-        parts = [str(s.relation.table) if b is None else f"[{b}]" for s, b in zip(self.term.slots, self.bindings, strict=True)]
+        slots = zip(self.term.slots, self.bindings, strict=True)
+        parts = [slot.relation.table if bag is None else f"[{bag}]" for slot, bag in slots]
         return ("-" if self.sign < 0 else "") + " x ".join(parts)
 
 
@@ -140,15 +141,25 @@ def evaluate(query: Query) -> Generator[Lookup, Bag, Bag]:
     return result
 
 
-def evaluate_locally(query: Query) -> Bag:
-    """The value of a query that needs no source."""
+def evaluate_with(query: Query, fetch: Callable[[Lookup], Bag]) -> Bag:
+    """The value of a query whose lookups somebody at hand can answer."""
     steps = evaluate(query)
     try:
         asked = next(steps)
+        while True:
+            asked = steps.send(fetch(asked))
     except StopIteration as stop:
         value: Bag = stop.value
         return value
-    raise AssertionError(f"a local query asked a source: {asked}")
+
+
+def evaluate_locally(query: Query) -> Bag:
+    """The value of a query that needs no source."""
+
+    def refuse(asked: Lookup) -> Bag:
+        raise AssertionError(f"a local query asked a source: {asked}")
+
+    return evaluate_with(query, refuse)
 
 
 def _bind(bindings: tuple[Bag | None, ...], update: SubUpdate) -> tuple[Bag | None, ...]:

@@ -82,7 +82,8 @@ SIMPLE_TYPES = {
 def decimal(precision: int = 10, scale: int = 0) -> Type:
     """The decimal type with so many digits, ``scale`` of them behind the point."""
     if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
-        raise TypeMismatch(f"decimal({precision},{scale}) does not exist: 1 <= precision <= {MAX_PRECISION}, 0 <= scale <= precision")
+        limits = f"1 <= precision <= {MAX_PRECISION}, 0 <= scale <= precision"
+        raise TypeMismatch(f"decimal({precision},{scale}) does not exist: {limits}")
     return Type("decimal", precision, scale)
 
 

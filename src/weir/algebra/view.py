@@ -22,7 +22,6 @@ from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.expression import Expression
 from weir.algebra.types import Column, Schema
 
-
 T = TypeVar("T")
 
 

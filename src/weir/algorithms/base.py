@@ -29,6 +29,9 @@ SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-up
 SCENARIOS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)
 
 
+_NOT_STATE = ("view", "definition", "memory")
+
+
 class NeedNotMet(WeirError):
     """A view lacks what an algorithm needs. Raised before anything runs, with what would make it possible."""
 
@@ -75,7 +78,7 @@ class Algorithm(ABC):
     perpetual: ClassVar[bool] = False  # its messages never stop by themselves; it rests when all of them are idle
 
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
-        """``auxiliary`` holds the initial content of what ``facts.auxiliary`` asked for, at the view's own initial
+        """``auxiliary`` holds the initial content of what ``auxiliary_for`` asked for, at the view's own initial
         state.
         """
         self.view = view
@@ -95,6 +98,11 @@ class Algorithm(ABC):
         """Refuses a view that lacks what the algorithm needs."""
         for need in cls.facts.needs:
             need.require(view, cls.facts.name, setting)
+
+    @classmethod
+    def auxiliary_for(cls, view: View, **options: Any) -> Mapping[str, Query]:
+        """What must be loaded beside the view before it starts, by name; options may change it."""
+        return cls.facts.auxiliary(view)
 
     # -- what the driver calls ----------------------------------------------------------------------------------------
 
@@ -121,7 +129,7 @@ class Algorithm(ABC):
 
     def fingerprint(self) -> Hashable:
         """Equal fingerprints behave alike from here on."""
-        return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in ("view", "definition", "memory"))
+        return tuple(_frozen(value) for name, value in self.__dict__.items() if name not in _NOT_STATE)
 
     # -- what an algorithm writes -------------------------------------------------------------------------------------
 
@@ -189,27 +197,30 @@ def _frozen(value: Any) -> Hashable:
     return value.fingerprint() if isinstance(value, Procedure) else value
 
 
-# -- needs ----------------------------------------------------------------------------------------------------------------
+# -- needs ---------------------------------------------------------------------------------------------------------
 
 
 def _several_sources(view: View, setting: Setting) -> str | None:
     if len(view.sources) <= 1:
         return None
     return (
-        f"it spans the sources {', '.join(view.sources)}, and this algorithm asks one source for everything in one question; "
-        "use sweep, pvm-cc or strategy = 'auto' for views over several sources"
+        f"it spans the sources {', '.join(view.sources)}, and this algorithm asks one source for everything in one "
+        "question; use sweep, pvm-cc or strategy = 'auto' for views over several sources"
     )
+
+
+_WITHOUT_KEYS = "use an algorithm that needs no keys"
 
 
 def _missing_keys(view: View, setting: Setting) -> str | None:
     if len(view.terms) > 1:
-        return "it is a UNION ALL, and a tuple does not tell which part it came from; use an algorithm that needs no keys"
+        return f"it is a UNION ALL, and a tuple does not tell which part it came from; {_WITHOUT_KEYS}"
     for slot, keys in zip(view.terms[0].slots, view.terms[0].carried_keys, strict=True):
         if not slot.key:
-            return f"table {slot.relation} has no key; declare one at the source, or use an algorithm that needs no keys"
+            return f"table {slot.relation} has no key; declare one at the source, or {_WITHOUT_KEYS}"
         if keys is None:
             missing = ", ".join(slot.qualify(column) for column in slot.key)
-            return f"its select list lacks the key of {slot.relation}; add {missing} to it, or use an algorithm that needs no keys"
+            return f"its select list lacks the key of {slot.relation}; add {missing} to it, or {_WITHOUT_KEYS}"
     return None
 
 
@@ -217,8 +228,8 @@ def _anonymous_parts(view: View, setting: Setting) -> str | None:
     if setting.global_identifiers:
         return None
     return (
-        "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the application mark "
-        "them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
+        "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the "
+        "application mark them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
     )
 
 

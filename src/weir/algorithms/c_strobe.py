@@ -39,7 +39,6 @@ from weir.algorithms.keys import key_deletes, narrowed, single_changes
 from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
 from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
 
-
 Place = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
 LAST = 1 << 30
 
@@ -138,7 +137,9 @@ def _evaluate(query: Query, arrived: Numbered) -> Steps:
     return answer, reply.arrived
 
 
-def _compensations(wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool) -> list[tuple[Query, Place]]:
+def _compensations(
+    wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool
+) -> list[tuple[Query, Place]]:
     """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
     deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
     if grouped:

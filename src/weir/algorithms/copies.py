@@ -18,7 +18,7 @@ from typing import Any
 from weir.algebra.bag import Bag
 from weir.algebra.expression import column
 from weir.algebra.hops import answer
-from weir.algebra.query import BoundTerm, Query, evaluate, incremental, sub_updates
+from weir.algebra.query import BoundTerm, Query, evaluate_with, incremental, sub_updates
 from weir.algebra.view import Slot, Term, View
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.messages import Add, Commit, Effect, Update
@@ -65,11 +65,4 @@ class Copies(Algorithm):
         yield Commit(actions, dict(self.received), changed)
 
     def _evaluate(self, query: Query) -> Bag:
-        steps = evaluate(query)
-        try:
-            asked = next(steps)
-            while True:
-                asked = steps.send(answer(asked, self.copies[str(asked.relation)]))
-        except StopIteration as stop:
-            value: Bag = stop.value
-            return value
+        return evaluate_with(query, lambda asked: answer(asked, self.copies[str(asked.relation)]))

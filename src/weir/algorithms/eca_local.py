@@ -68,7 +68,8 @@ class EcaLocal(Lca):
             return False
         term = self.view.terms[0]
         return all(
-            change.inserted is None and all(term.carried_keys[at] is not None for at in term.occurrences(change.relation))
+            change.inserted is None
+            and all(term.carried_keys[at] is not None for at in term.occurrences(change.relation))
             for change in update.changes
         )
 

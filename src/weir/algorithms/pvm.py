@@ -64,8 +64,9 @@ class Pvm(Algorithm):
         """
         first = self.in_process[key][0][0]
         processing = [item for batch in self.in_process.values() for item in batch]
-        everything = sorted([*self.committed.items(), *processing, *self.waiting_updates.items()], key=lambda item: item[0])
-        return Reply(answer.bags, tuple(item for item in everything if item[0] >= first))
+        everything = [*self.committed.items(), *processing, *self.waiting_updates.items()]
+        concurrent = sorted((item for item in everything if item[0] >= first), key=lambda item: item[0])
+        return Reply(answer.bags, tuple(concurrent))
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
         batch = self.in_process.pop(key)

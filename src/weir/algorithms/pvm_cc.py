@@ -32,8 +32,7 @@ class PvmCc(Pvm):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.order: list[Hashable] = []  # processes whose result has not been shown, oldest first
-        self.results: dict[Hashable, tuple[Numbered, Any]] = {}  # finished, waiting for their turn
+        self.results: dict[int, tuple[Numbered, Any]] = {}  # finished, waiting for their turn, by first arrival number
         self.vectors: dict[int, Mapping[str, Position]] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
@@ -42,17 +41,22 @@ class PvmCc(Pvm):
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
         batch = self.in_process.pop(key)
-        self.results[key] = (batch, result)
         self.committed.update(batch)
-        self.order = sorted({*self.order, key}, key=lambda process: process if isinstance(process, int) else 0)
+        self.results[batch[0][0]] = (batch, result)
         yield from self._show_in_order()
         yield from self._start_processes()
 
     def _show_in_order(self) -> Iterator[Effect]:
-        while self.order and all(items[0][0] > self.results[self.order[0]][0][0][0] for items in self.in_process.values()):
-            batch, result = self.results.pop(self.order.pop(0))
-            deltas = dict(split(self.view, result, batch)) if result is not None else {}
-            for arrival, _ in batch:
-                del self.committed[arrival]
-                actions = [Add(deltas[arrival])] if arrival in deltas else []
-                yield self.commit(*actions, positions=self.vectors.pop(arrival))
+        """Shows finished batches from the oldest on, up to the first one that is still in process."""
+        oldest = min((batch[0][0] for batch in self.in_process.values()), default=None)
+        for first in sorted(self.results):
+            if oldest is not None and first > oldest:
+                return
+            yield from self._show(*self.results.pop(first))
+
+    def _show(self, batch: Numbered, result: Any) -> Iterator[Effect]:
+        deltas = dict(split(self.view, result, batch)) if result is not None else {}
+        for arrival, _ in batch:
+            del self.committed[arrival]
+            actions = [Add(deltas[arrival])] if arrival in deltas else []
+            yield self.commit(*actions, positions=self.vectors.pop(arrival))

@@ -13,10 +13,14 @@ from weir.algorithms.copies import Copies
 from weir.algorithms.eca import Eca
 from weir.algorithms.eca_key import EcaKey
 from weir.algorithms.eca_local import EcaLocal
+from weir.algorithms.equal_partition import EqualPartition
+from weir.algorithms.frequency_partition import FrequencyPartition
 from weir.algorithms.g_strobe import GStrobe
+from weir.algorithms.keyed_partition import KeyedPartition
 from weir.algorithms.lca import Lca
 from weir.algorithms.multi_ring import MultiRing
 from weir.algorithms.nested_sweep import NestedSweep
+from weir.algorithms.parallel_partition import ParallelPartition
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
@@ -31,6 +35,7 @@ _CLASSES: tuple[type[Algorithm], ...] = (
     Strobe, TStrobe, GStrobe, CStrobe, CTStrobe,
     Sweep, NestedSweep,
     Pvm, PvmCc,
+    EqualPartition, FrequencyPartition, ParallelPartition, KeyedPartition,
     Ring, Star, MultiRing,
 )  # fmt: skip
 ALGORITHMS: dict[str, type[Algorithm]] = {cls.facts.name: cls for cls in _CLASSES}

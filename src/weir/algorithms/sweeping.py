@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import compress
 
 from weir.algebra.bag import Bag, total
 from weir.algebra.expression import Expression
@@ -64,9 +65,10 @@ def _sweep_term(view: View, index: int, members: list[tuple[int, Update]], start
     partials = _begin(view, index, members, started)
     while not all(partial.complete for partial in partials):
         for slot, neighbour in hops(term):
-            waiting = [p for p in partials if slot not in p.joined and neighbour in p.joined]
+            waits = [slot not in partial.joined and neighbour in partial.joined for partial in partials]
+            waiting = list(compress(partials, waits))
             if waiting:
-                partials = [p for p in partials if p not in waiting]
+                partials = [partial for partial, waited in zip(partials, waits, strict=True) if not waited]
                 partials += yield from _hop(view, index, slot, waiting, members)
                 partials += _begin(view, index, members, started)
     return [finish(partial, (ARRIVAL,)) for partial in partials]

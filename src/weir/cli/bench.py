@@ -41,6 +41,29 @@ def eca(
 
 
 @bench_app.command()
+def partition(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-partition"),
+) -> None:
+    """Refresh times of the Partition paper: formulas against what the simulator measures, and the space they cost."""
+    from weir.bench.partition import Study  # what draws pictures is slow to load
+
+    study = Study()
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import partition_report
+
+    console = Console()
+    console.print("Every cell: measured / the paper's formula, in message times t (or rows).\n")
+    for table, notes in partition_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    for path in partition_report.pictures(study.rows, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
 def explore(
     algorithm: Annotated[
         list[str] | None, typer.Option("--algorithm", "-a", help="Which algorithms, by name; repeat for several.")

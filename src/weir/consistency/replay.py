@@ -7,13 +7,13 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup, answer
+from weir.algebra.hops import answer
 from weir.algebra.memory import MemoryBag
-from weir.algebra.query import Query, evaluate, sub_updates, substitute, whole
+from weir.algebra.query import Query, evaluate_with, sub_updates, substitute, whole
 from weir.algebra.view import View
 from weir.consistency.history import HistoryError, SourceHistory, Vector
 from weir.consistency.vectors import contains
@@ -102,13 +102,7 @@ def apply_update(relations: Relations, update: Update) -> Relations:
 
 
 def _evaluate(query: Query, relations: Relations) -> MemoryBag:
-    steps: Generator[Lookup, Bag, Bag] = evaluate(query)
-    try:
-        asked = next(steps)
-        while True:
-            asked = steps.send(answer(asked, _table(asked.relation, relations)))
-    except StopIteration as stop:
-        return _in_memory(stop.value)
+    return _in_memory(evaluate_with(query, lambda asked: answer(asked, _table(asked.relation, relations))))
 
 
 def _table(name: Relation, relations: Relations) -> MemoryBag:

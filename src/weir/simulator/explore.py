@@ -104,7 +104,8 @@ def every_schedule(scenario: Scenario, begin: Callable[[], World], limit: int = 
             for step, world in _successors(node.world, steps):
                 _visit(following, world, node, step)
         if found.states > limit:
-            raise WeirError(f"more than {limit} states in '{scenario.title}': explore it at random (--seed), or make it smaller")
+            way_out = "explore it at random (--seed), or make it smaller"
+            raise WeirError(f"more than {limit} states in '{scenario.title}': {way_out}")
         layer = following
     return found
 

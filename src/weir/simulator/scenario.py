@@ -101,7 +101,8 @@ class Scenario:
         return {name: self._source(name) for name in self.catalog.sources}
 
     def _source(self, name: str) -> SimulatedSource:
-        tables: Tables = {**empty_tables(self.catalog, name), **{r: b for r, b in self.rows.items() if r.source == name}}
+        own = {relation: bag for relation, bag in self.rows.items() if relation.source == name}
+        tables: Tables = {**empty_tables(self.catalog, name), **own}
         return SimulatedSource(name, tables, tuple(update for update in self.updates if update.source == name))
 
     @cached_property
@@ -177,7 +178,8 @@ def _table(name: str, entry: Mapping[str, Any]) -> Table:
     if not isinstance(entry.get("columns"), str):
         raise WeirError(f"table '{name}' needs columns = \"name type, ...\"")
     foreign = tuple(
-        ForeignKey(tuple(key["columns"]), key["table"], tuple(key["references"])) for key in entry.get("foreign_keys", [])
+        ForeignKey(tuple(key["columns"]), key["table"], tuple(key["references"]))
+        for key in entry.get("foreign_keys", [])
     )
     schema = Schema.parse(entry["columns"])
     key = tuple(entry.get("key", ()))
@@ -259,7 +261,8 @@ def write(scenario: Scenario) -> str:
         lines += [f"global = {_quote(update.part_of.identifier)}"] if update.part_of else []
         lines.append(f"changes = {_quote(' '.join(_written(change) for change in update.changes))}")
     for listed in scenario.schedules:
-        lines += ["", "[[schedules]]", f"name = {_quote(listed.name)}", f"steps = {_list([str(s) for s in listed.steps])}"]
+        steps = _list([str(step) for step in listed.steps])
+        lines += ["", "[[schedules]]", f"name = {_quote(listed.name)}", f"steps = {steps}"]
         for name, expected in listed.expect.items():
             lines.append(f"[schedules.expect.{name}]")
             lines += [f"end = {_quote(write_rows(expected.end))}"] if expected.end is not None else []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.hops import Lookup, answer
 from weir.algebra.memory import MemoryBag
-from weir.algebra.query import Query, evaluate
+from weir.algebra.query import Query, evaluate_with
 from weir.algorithms.node import Node, Reaction
 from weir.messages import Answer, Ask, NodeMessage, Update
 
@@ -69,15 +69,16 @@ def evaluate_at(tables: Tables, question: Query | Lookup) -> tuple[MemoryBag, Re
     """A question's value over tables in memory, and what it reads."""
     if isinstance(question, Lookup):
         return _look_up(tables, question)
-    reads, steps = Reads(), evaluate(question)
-    try:
-        asked = next(steps)
-        while True:
-            rows, cost = _look_up(tables, asked)
-            reads += cost
-            asked = steps.send(rows)
-    except StopIteration as stop:
-        return stop.value, reads
+    costs: list[Reads] = []
+
+    def fetch(asked: Lookup) -> MemoryBag:
+        rows, cost = _look_up(tables, asked)
+        costs.append(cost)
+        return rows
+
+    value = evaluate_with(question, fetch)
+    assert isinstance(value, MemoryBag)
+    return value, sum(costs, Reads())
 
 
 def _look_up(tables: Tables, question: Lookup) -> tuple[MemoryBag, Reads]:

@@ -30,7 +30,8 @@ class Step:
     def __str__(self) -> str:
         if self.kind == RUN:
             return self.name
-        return " ".join([self.kind, *([self.name] if self.name else []), *([str(self.place + 1)] if self.place else [])])
+        words = [self.kind, self.name, str(self.place + 1) if self.place else ""]
+        return " ".join(word for word in words if word)
 
 
 Schedule = tuple[Step, ...]

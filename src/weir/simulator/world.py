@@ -242,7 +242,8 @@ def begin(
     sources: Sources, view: View, algorithm: type[Algorithm], fifo: bool = True, options: Mapping[str, Any] | None = None
 ) -> World:
     """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet."""
-    auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.facts.auxiliary(view).items()}
-    machine = algorithm(view, auxiliary, **(options or {}))
+    chosen = dict(options or {})
+    auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.auxiliary_for(view, **chosen).items()}
+    machine = algorithm(view, auxiliary, **chosen)
     machine.memory = Memory()
     return World(sources, machine, evaluate_over(sources, machine.definition), fifo)

@@ -83,8 +83,9 @@ class LookupAnswer:
 class Visit:
     """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position.
 
-    ``truncations`` names, per table, the transactions (by number) that deleted everything it held before them, where the log
-    does not have those rows (PostgreSQL's TRUNCATE); ``changes`` then holds only what came after it in that transaction.
+    ``truncations`` names, per table, the transactions (by number) that deleted everything it held before them, where
+    the log does not have those rows (PostgreSQL's TRUNCATE); ``changes`` then holds only what came after it in that
+    transaction.
     """
 
     transactions: tuple[Transaction, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import threading
+import time
 from typing import Any
 
 import psycopg
@@ -418,3 +420,58 @@ def test_row_security_is_refused_rather_than_silently_obeyed(lab: Lab) -> None:
 def test_the_driver_is_the_one_that_was_measured() -> None:
     """The streaming code uses libpq through psycopg's C speed-ups; the pure Python driver would be far slower."""
     assert psycopg.pq.__impl__ in ("binary", "c")
+
+
+def test_a_truncate_that_waits_for_a_held_snapshot_does_not_hang_its_readers(lab: Lab) -> None:
+    """A reader that comes after the TRUNCATE queues behind it; it gives up in time, and says why."""
+    simple(lab)
+    watch = lab.watch(t=("id", "name"))
+    watch.source.close()
+    watch.source = lab.open(lock_timeout=0.5)
+    watch.source.watch(watch.columns)
+    watch.source.resume(watch.position)
+    visit = watch.source.visit(hold=True)
+    truncating = lab.connect()
+    thread = threading.Thread(target=truncating.execute, args=("TRUNCATE t",))
+    thread.start()
+    while lab.query("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted") == [(0,)]:
+        time.sleep(0.02)
+    reader = watch.source.reader(visit.snapshot)
+    with pytest.raises(SourceError, match="locked exclusively"):
+        reader.answer([EVERYTHING])
+    reader.close()
+    watch.source.release()
+    thread.join()
+    watch.visit(EVERYTHING)
+    watch.assert_complete()
+
+
+def test_a_visit_is_never_part_of_a_deadlock(lab: Lab) -> None:
+    """Two tables truncated in the other order, for a while: neither the writer nor the visits fail."""
+    simple(lab)
+    lab.execute("CREATE TABLE u (id int)")
+    if lab.kind == "postgres":
+        lab.execute("DROP PUBLICATION weir")
+    lab.capture("t", "u")
+    watch = lab.watch(t=("id", "name"), u=("id",))
+    problems: list[Exception] = []
+    stop = threading.Event()
+
+    def truncate() -> None:
+        connection = lab.server.connect(lab.database)
+        try:
+            while not stop.is_set():
+                connection.execute("BEGIN; TRUNCATE u; SELECT pg_sleep(0.01); TRUNCATE t; COMMIT")
+                connection.execute("INSERT INTO u VALUES (1); INSERT INTO t VALUES (1, 'x')")
+        except psycopg.Error as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=truncate)
+    thread.start()
+    try:
+        for _ in range(60):
+            watch.visit(EVERYTHING, Lookup(Relation("pg", "u"), ("id",)))
+    finally:
+        stop.set()
+        thread.join()
+    assert problems == []

@@ -34,6 +34,7 @@ from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.two_phase import Prepared
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
+    LOAD_AGAIN,
     Description,
     Load,
     LookupAnswer,
@@ -238,7 +239,7 @@ class MysqlSource(Source):
         except pymysql.MySQLError as problem:
             if problem.args[0] in _GONE:
                 raise self._stop(
-                    SchemaChanged(f"source {self.name}: {reason(problem)}; load its views again: weir load {self.name}")
+                    SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")
                 ) from None
             raise
         finally:

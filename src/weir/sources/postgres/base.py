@@ -44,9 +44,12 @@ from weir.sources.source import (
     Visit,
 )
 
-# One round trip opens the snapshot, behind the locks.
+LOCK_PAUSE = 0.002
+
+# One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can deadlock
+# with the application's own TRUNCATE, and the application might be the victim.
 _MOMENT = """
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = {timeout}; {lock}
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {lock}
 SELECT pg_current_snapshot()::text, {export}
 """
 # The watched columns' shape: compared as text, read in full only when it differs.
@@ -169,9 +172,8 @@ class PostgresBase(Source):
 
     def _compose_moment(self, export: str) -> str:
         tables = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.name) for table in self._tables.values())
-        lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE;").format(tables) if self._tables else sql.SQL("")
-        timeout = int(self.options.lock_timeout * 1000)
-        text = sql.SQL(_MOMENT).format(timeout=timeout, lock=self._lock(lock), export=sql.SQL(export))
+        lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT;").format(tables) if self._tables else sql.SQL("")
+        text = sql.SQL(_MOMENT).format(lock=self._lock(lock), export=sql.SQL(export))
         return text.as_string(self._connected())
 
     def _compose_shape(self) -> str:
@@ -184,12 +186,20 @@ class PostgresBase(Source):
         return statement
 
     def _begin(self, connection: Connection, export: bool = False) -> Moment:
-        try:
-            ((snapshot, name),) = run(connection, self._moment_texts[export])
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as problem:
-            text = f"{self.name}: a watched table was dropped or renamed ({str(problem).strip()}); {LOAD_AGAIN}"
-            raise SchemaChanged(text) from problem
-        return Moment(Snapshot.parse(snapshot), name)
+        """Opens a snapshot; tries again while a table is locked exclusively, holding nothing meanwhile."""
+        until = time.monotonic() + self.options.lock_timeout
+        while True:
+            try:
+                ((snapshot, name),) = run(connection, self._moment_texts[export])
+                return Moment(Snapshot.parse(snapshot), name)
+            except psycopg.errors.LockNotAvailable:
+                if time.monotonic() > until:
+                    raise
+                run(connection, "ROLLBACK")
+                time.sleep(LOCK_PAUSE)
+            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as problem:
+                text = f"{self.name}: a watched table was dropped or renamed ({str(problem).strip()}); {LOAD_AGAIN}"
+                raise SchemaChanged(text) from problem
 
     def _check_shape(self, connection: Connection) -> None:
         """Before anything is delivered: the watched columns are what they were at the position."""

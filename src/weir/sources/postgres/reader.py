@@ -47,9 +47,15 @@ class PostgresReader(SnapshotReader):
 
 
 def _enter(options: PostgresOptions, exported: str) -> Connection:
-    """A connection whose transaction sees the exported snapshot."""
+    """A connection whose transaction sees the exported snapshot.
+
+    A TRUNCATE that waits for the snapshot's holder makes newcomers wait behind it, and the holder may be waiting for
+    them; so their patience is limited.
+    """
     connection = connect(options)
-    begin = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {}").format(exported)
+    begin = sql.SQL(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {}; SET LOCAL lock_timeout = {}"
+    ).format(exported, int(options.lock_timeout * 1000))
     try:
         run(connection, begin)
     except psycopg.Error as problem:
