@@ -56,7 +56,7 @@ def test_at_once_is_one_by_one(column: tuple[Type, list[Any]]) -> None:
 
 def test_usual_columns_are_converted_at_once() -> None:
     """Otherwise nothing would be gained."""
-    usual = {
+    usual: dict[str, list[Any]] = {
         "decimal(12,2)": [1.25, 5, None], "date": ["2024-01-31", None], "boolean": [0, 1, None], "string": ["a"],
         "timestamp_ntz": ["2024-01-31 10:00:00", "2024-01-31T10:00:00.123", None],
     }  # fmt: skip

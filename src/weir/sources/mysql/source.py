@@ -98,7 +98,7 @@ class MysqlSource(Source):
     def _catalogue(self) -> Catalogue:
         if self._control is None:
             self._control = self.options.connect()
-        return Catalogue(self._control, self.name, self.options.database)
+        return Catalogue(self._control, self.name, self.options.database, self.options.locks)
 
     def _choose(self, relation: Relation, names: tuple[str, ...]) -> Watched:
         """Some columns of a table; refuses by name what cannot be had."""
