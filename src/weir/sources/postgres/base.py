@@ -46,8 +46,8 @@ from weir.sources.source import (
 
 LOCK_PAUSE = 0.002
 
-# One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can deadlock
-# with the application's own TRUNCATE, and the application might be the victim.
+# One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can
+# deadlock with the application's own TRUNCATE, and the application might be the victim.
 _MOMENT = """
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {lock}
 SELECT pg_current_snapshot()::text, {export}
