@@ -133,7 +133,7 @@ class Source(ABC):
 
     @abstractmethod
     def load(self) -> Load:
-        """Begins a first load: a snapshot of all watched tables at a known position. What comes after it, visits bring."""
+        """Begins a first load: a snapshot of all watched tables at a known position. Visits bring what comes after."""
 
     @abstractmethod
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -164,7 +164,7 @@ class Source(ABC):
 
     @abstractmethod
     def acknowledge(self, position: Position) -> None:
-        """The warehouse has durably committed ``position`` (never called before): the source may forget what is in it."""
+        """The warehouse has durably committed ``position``: the source may forget what is in it. Not called before."""
 
     @abstractmethod
     def close(self) -> None:
