@@ -167,3 +167,11 @@ def test_partitioned_tables_are_not_offered(lab: Lab) -> None:
     names = {table.relation.table for table in lab.open().describe().tables}
     assert names == {"t1"}
     assert sql.Identifier("t").as_string(None) == '"t"'
+
+
+def test_a_missing_right_to_the_schema_is_told(lab: Lab) -> None:
+    """A role without USAGE is told so, with the grant that mends it."""
+    lab.execute("CREATE SCHEMA closed", "CREATE TABLE closed.t (id int)", f"GRANT SELECT ON closed.t TO {ROLE}")
+    source = lab.open(schema="closed")
+    remedies = [finding.remedy for finding in source.describe().findings if "may not use schema" in finding.problem]
+    assert remedies == [f'GRANT USAGE ON SCHEMA "closed" TO "{ROLE}";']

@@ -164,3 +164,17 @@ def test_keys_in_another_encoding_are_compared_at_home(replication_lab: Lab) -> 
     lab.capture("t")
     assert 1 in ids(ask(lab, "k string", [("é",), ("☃",)]))
     assert ids(ask(lab, "k string", [("e",)])) == [2]
+
+
+def test_no_columns_are_rows_all_the_same(lab: Lab) -> None:
+    """A view that needs nothing of a table but its rows: loaded, changed and looked up as rows without columns."""
+    lab.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    lab.capture("t")
+    watch = lab.watch(t=())
+    assert watch.replay.tables[T][()] == 2
+    lab.execute("INSERT INTO t VALUES (3), (4), (5)", "DELETE FROM t WHERE id = 1")
+    keys = MemoryBag.of(Schema.parse("id int"), [(2,), (3,), (9,)])
+    visit = watch.source.visit([Lookup(T, ()), Lookup(T, (), ("id",), keys)])
+    assert watch.replay.apply(visit) == []
+    assert watch.replay.tables[T][()] == 4
+    assert [answer.rows.num_rows for answer in visit.answers] == [4, 2]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +21,8 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.sources.oracle import Replay
 from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.replication import PostgresSource
+from weir.sources.servers.postgres import PostgresServer
 from weir.sources.source import SourceError
 
 NASTY = "\"'\\;-$%{}():,.[]*/\n\t éK☃"
@@ -126,3 +131,49 @@ def test_verify_full_refuses_a_server_without_tls(lab: Lab) -> None:
     """The option reaches the driver: our test server offers no TLS, so the connection fails."""
     with pytest.raises(SourceError, match="SSL"):
         lab.open(sslmode="verify-full").describe()
+
+
+def _certificate(folder: Path, name: str) -> None:
+    """A self-signed certificate for ``name``, and its key, owned by the account that owns the folder."""
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test -addext subjectAltName={name}"
+    files = ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")]
+    subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    for file in ("tls.key", "tls.crt"):
+        os.chown(folder / file, folder.stat().st_uid, folder.stat().st_gid)
+        (folder / file).chmod(0o600)
+
+
+@pytest.mark.parametrize(("name", "accepted"), [("IP:127.0.0.1", True), ("DNS:elsewhere.example.com", False)])
+def test_verify_full_takes_only_a_certificate_for_the_host(name: str, accepted: bool) -> None:
+    """Over TLS everything works, the stream too; a certificate of another host is refused."""
+    with PostgresServer() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PASSWORD, server.password)
+        _certificate(server.folder, name)
+        with server.connect() as admin:
+            for setting in ("ssl_cert_file = '{}/tls.crt'", "ssl_key_file = '{}/tls.key'", "ssl = on"):
+                admin.execute("ALTER SYSTEM SET " + setting.format(server.folder))
+            admin.execute("CREATE TABLE t (id int)")
+            admin.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+            admin.execute("CREATE PUBLICATION weir FOR TABLE t")
+        server.restart()
+        source = PostgresSource(_over_tls(server))
+        if not accepted:
+            with pytest.raises(SourceError, match="does not match host name"):
+                source.describe()
+            return
+        source.watch({Relation("pg", "t"): ("id",)})
+        source.load()
+        with server.connect() as admin:
+            admin.execute("INSERT INTO t VALUES (1)")
+            assert len(source.visit().transactions) == 1
+            query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE {}"
+            assert admin.execute(query.format("application_name = 'weir'")).fetchone() == (True, 4)
+        source.close()
+
+
+def _over_tls(server: PostgresServer) -> PostgresOptions:
+    address = server.address()
+    return PostgresOptions(
+        "pg", "postgres", host=address["host"], port=server.port, user=address["user"], password=f"env:{PASSWORD}",
+        sslmode="verify-full", sslrootcert=str(server.folder / "tls.crt"),
+    )  # fmt: skip

@@ -45,6 +45,7 @@ from weir.sources.source import (
 )
 
 LOCK_PAUSE = 0.002
+_TABLEOID = -6  # a column that every table has, so that a table shows even where a view needs none of its own
 
 # One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can
 # deadlock with the application's own TRUNCATE, and the application might be the victim.
@@ -177,7 +178,7 @@ class PostgresBase(Source):
         return text.as_string(self._connected())
 
     def _compose_shape(self) -> str:
-        oids = sorted((w.facts.oid, column.number) for w in self._watched.values() for column in w.columns)
+        oids = [(w.facts.oid, number) for w in self._watched.values() for number in (_TABLEOID, *w.numbers)]
         pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
         return sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs).as_string(self._connected()) if oids else ""
 
@@ -382,8 +383,10 @@ class PostgresBase(Source):
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = connect(self.options)
-            ((self._server, _, encoding),) = run(self._connection, _IDENTITY)
+            connection = connect(self.options)
+            with named_errors(self.options, "connecting"):
+                ((self._server, _, encoding),) = run(connection, _IDENTITY)
+            self._connection = connection
             self._utf8, self._has_encoding = encoding == "UTF8", encoding != NO_ENCODING
         return self._connection
 

@@ -99,7 +99,7 @@ SELECT c.oid::int8 AS oid, c.relname AS name, n.nspname AS schema, c.relfilenode
        {mark} AS mark, c.relpersistence AS persistence, c.relreplident AS identity, c.relrowsecurity AS row_security,
        EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) AS has_children,
        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages,
-       has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS readable,
+       has_table_privilege(c.oid, 'SELECT') AS readable,
        a.attname AS column, a.attnum AS number, a.atttypid::int8 AS type_oid, a.atttypmod AS type_modifier,
        a.xmin::text AS version, format_type(a.atttypid, a.atttypmod) AS shown_type, a.attgenerated <> '' AS generated,
        CASE WHEN r.typtype = 'e' THEN 'enum' WHEN r.typnamespace = 'pg_catalog'::regnamespace THEN r.typname

@@ -34,13 +34,15 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "synchronous_commit": "local",  # our fences reach the disk, and wait for no standby: a failover means a new load
 }
-SNAPSHOT_GONE = ("22023", "42704")  # SET TRANSACTION SNAPSHOT of a snapshot that is no longer exported
+# While a long lookup runs, nobody answers the stream's keep-alives. The operating system still notices a dead peer.
+STREAM_SETTINGS = {"wal_sender_timeout": "3600000", "tcp_keepalives_idle": "60", "tcp_keepalives_interval": "10"}
 
 
 def connect(options: PostgresOptions, replication: bool = False) -> Connection:
     """A connection in autocommit mode; with ``replication`` one that can stream the slot."""
     secret = read_secret(options.password, f"source {options.name}: password") if options.password else None
-    settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    chosen = {**SETTINGS, **STREAM_SETTINGS} if replication else SETTINGS
+    settings = " ".join(f"-c {name}={value}" for name, value in chosen.items())
     parameters: dict[str, Any] = {
         "host": options.host, "port": options.port, "dbname": options.database, "user": options.user or None,
         "password": secret.reveal() if secret is not None else None,

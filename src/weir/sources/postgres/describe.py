@@ -80,8 +80,16 @@ def _general(connection: Connection, options: PostgresOptions, settings: dict[st
         yield Finding("error", f"PostgreSQL {settings['server_version']} is too old", "use version 13 or newer")
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (options.schema,)).fetchone() is None:
         yield Finding("error", f"there is no schema '{options.schema}'", "set schema in the source's options")
+    elif not _has_usage(connection, options.schema):
+        grant = f"GRANT USAGE ON SCHEMA {_quoted(options.schema)} TO {_quoted(options.user)};"
+        yield Finding("error", f"{options.user or 'the role'} may not use schema '{options.schema}'", grant)
     if settings["server_encoding"] == NO_ENCODING:
         yield Finding("error", *NO_ENCODING_PROBLEM)
+
+
+def _has_usage(connection: Connection, schema: str) -> bool:
+    query = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
+    return connection.execute(query, (schema,)).fetchone() == (True,)
 
 
 def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[Finding]:

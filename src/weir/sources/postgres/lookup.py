@@ -26,7 +26,7 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import Type
+from weir.algebra.types import INT, Type
 from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts
 from weir.sources.postgres.connection import Connection, copy_out
 from weir.sources.postgres.values import to_arrow
@@ -97,8 +97,12 @@ def answer(
 
 
 def select_columns(table: LookupTable, columns: Sequence[ColumnFacts]) -> sql.Composed:
-    """``SELECT a, b FROM ONLY t``: ONLY, because rows of inheriting tables are those tables' own."""
-    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+    """``SELECT a, b FROM ONLY t``: ONLY, because rows of inheriting tables are those tables' own.
+
+    Without columns (a view may need to know only that there are rows) it is ``SELECT 1``.
+    """
+    shown: list[sql.Composable] = [sql.Identifier(column.name) for column in columns]
+    names = sql.SQL(", ").join(shown or [sql.SQL("1")])
     return sql.SQL("SELECT {} FROM ONLY {} AS t").format(names, table.name)
 
 
@@ -249,6 +253,8 @@ def parse_csv(data: bytes, columns: Sequence[ColumnFacts], relation: Relation) -
     """CSV as ``COPY`` writes it: an empty field is NULL, a quoted empty one is the empty string."""
     if not data:
         return _empty(columns)
+    if not columns:
+        return parse_csv(data, [_ONE], relation).select([])
     names = [f"c{at}" for at in range(len(columns))]  # two columns may not share a name in CSV, in SQL they might
     texts = pa.csv.read_csv(
         BytesIO(data),
@@ -263,6 +269,9 @@ def parse_csv(data: bytes, columns: Sequence[ColumnFacts], relation: Relation) -
     )
     arrays = [_typed(texts.column(at), column, relation) for at, column in enumerate(columns)]
     return pa.table(arrays, names=[column.name for column in columns])
+
+
+_ONE = ColumnFacts("1", 0, 0, -1, "", "int", "int4", INT)
 
 
 def _typed(texts: pa.ChunkedArray, column: ColumnFacts, relation: Relation) -> pa.Array:

@@ -47,6 +47,10 @@ class Watched:
     facts: TableFacts
     columns: tuple[ColumnFacts, ...]
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(column.number for column in self.columns)
+
 
 @dataclass(frozen=True)
 class _Reader:

@@ -106,8 +106,8 @@ class PostgresTriggersSource(PostgresBase):
     def _read_log(
         self, connection: Connection, table: TableFacts, columns: Sequence[ColumnFacts], relation: Relation
     ) -> pa.Table:
-        names = sql.SQL(", ").join(logged(column) for column in columns)
-        query = sql.SQL("SELECT {}, seq, xid, weight FROM {}").format(names, log_name(self.options, table.oid))
+        names = sql.SQL("").join(sql.SQL("{}, ").format(logged(column)) for column in columns)
+        query = sql.SQL("SELECT {}seq, xid, weight FROM {}").format(names, log_name(self.options, table.oid))
         return fetch(connection, query + self._news(), [*columns, *_OWN_COLUMNS], relation)
 
     def _news(self) -> sql.Composable:
