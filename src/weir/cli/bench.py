@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-bench_app = typer.Typer(help="Measure: the papers' figures and the simulator's own speed.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure: the papers' figures, the simulator and the sources.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
@@ -175,3 +175,24 @@ def read(
         typer.echo(json.dumps(benchmark.document(readings), indent=1))
     else:
         Console().print(benchmark.table(readings))
+
+
+@bench_app.command()
+def sources(
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", "-k", help="sqlite, postgres, postgres-triggers, mariadb; or all.")
+    ] = None,
+    as_json: AsJson = False,
+    quick: Quick = False,
+) -> None:
+    """Visits, changes and lookups of real databases, beside their bare drivers. Starts private servers."""
+    from weir.bench import sources as benchmark
+
+    sizes = benchmark.QUICK if quick else benchmark.Sizes()
+    results = list(benchmark.measure(kind or (), sizes))
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(results, sizes), indent=1))
+        return
+    Console().print(benchmark.table(results))
+    for note in benchmark.notes(results):
+        Console().print(note, highlight=False)

@@ -87,6 +87,9 @@ def test_the_least_rights_are_enough_and_missing_ones_are_named(place: Place, mo
             "shop", place.database, "least", "env:WEIR_TEST_PASSWORD", port=place.server.port, kind="mariadb-locks"
         )
     )
+    assert [finding.remedy for finding in locking.describe().findings if finding.severity == "error"] == [
+        f"GRANT LOCK TABLES ON `{place.database}`.* TO 'least'@'127.0.0.1'"
+    ]
     locking.watch({Relation("shop", "t"): ("a",)})
     with pytest.raises(SourceError, match="GRANT LOCK TABLES ON"):
         locking.load()

@@ -122,7 +122,7 @@ def test_a_purged_binlog_means_loading_again(own_place: OwnPlace, positions: str
     place.run("INSERT INTO t VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (2)", "FLUSH BINARY LOGS")
     place.run(f"PURGE BINARY LOGS TO '{place.run('SHOW MASTER STATUS')[0][0]}'")
     again = place.source({"t": ("a",)}, load=False, positions=positions)
-    with pytest.raises(LoadAgain, match="weir load shop"):
+    with pytest.raises(LoadAgain, match="load the views that use this source again"):
         again.resume(position)
 
 

@@ -126,7 +126,7 @@ def test_a_dropped_slot_asks_for_a_load(replication_lab: Lab) -> None:
     )
     time.sleep(0.2)
     replication_lab.execute(drop.format(replication_lab.database), "INSERT INTO t VALUES (7, 'lost')")
-    with pytest.raises(LoadAgain, match=r"is gone.*weir load"):
+    with pytest.raises(LoadAgain, match=r"is gone.*load the views that use this source again"):
         watch.resume()
     replication_lab.execute(create.format(replication_lab.database))
     with pytest.raises(LoadAgain, match="past the position"):
@@ -147,7 +147,7 @@ def test_a_lost_slot_asks_for_a_load(replication_lab: Lab) -> None:
         replication_lab.execute("CHECKPOINT")
         status = f"SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{replication_lab.database}'"
         assert replication_lab.query(status) == [("lost",)]
-        with pytest.raises(LoadAgain, match=r"is lost.*max_slot_wal_keep_size.*weir load"):
+        with pytest.raises(LoadAgain, match=r"is lost.*max_slot_wal_keep_size.*load the views that use"):
             watch.resume()
         again = replication_lab.watch(t=("id", "name"))
         again.assert_complete()

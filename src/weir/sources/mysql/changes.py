@@ -15,7 +15,7 @@ from weir.sources.mysql.columns import Column, Tables, log_finish
 from weir.sources.mysql.events import LogColumn, RowsPart, TableMap
 from weir.sources.mysql.rows import Decode, Layout, compile_layout
 from weir.sources.mysql.values import BadValue
-from weir.sources.source import TRANSACTION, WEIGHT, SchemaChanged, SourceError
+from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, SchemaChanged, SourceError
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _check_type(watched: Watched, known: Column, logged: LogColumn) -> None:
 
 
 def _changed(watched: Watched, what: str) -> SchemaChanged:
-    return SchemaChanged(f"table {watched.relation} has changed: {what}; load the views that use it again")
+    return SchemaChanged(f"table {watched.relation} has changed: {what}; {LOAD_AGAIN}")
 
 
 def _field(watched: Watched, table: TableMap, at: int, places: Mapping[int, int]) -> Any:

@@ -53,8 +53,9 @@ class Known:
 class Catalogue:
     """Reads ``information_schema`` of one database."""
 
-    def __init__(self, connection: Any, source: str, database: str) -> None:
+    def __init__(self, connection: Any, source: str, database: str, locks: bool = False) -> None:
         self._connection = connection
+        self._locks = locks  # snapshots are opened under LOCK TABLES
         self._source = source
         self._database = database
         self.version = Version.parse(self.rows("SELECT VERSION()")[0][0])
@@ -183,7 +184,8 @@ class Catalogue:
         ):
             if not has_right(grants, right):
                 yield Finding("error", f"the account {user} lacks {right}, {why}", f"GRANT {right} ON *.* TO {account}")
-        if not self.version.is_mariadb and not has_right(grants, "LOCK TABLES", self._database):
+        locks = self._locks or not self.version.is_mariadb
+        if locks and not has_right(grants, "LOCK TABLES", self._database):
             remedy = f"GRANT LOCK TABLES ON {quoted(self._database)}.* TO {account}"
             yield Finding("error", f"the account {user} lacks LOCK TABLES, to open a snapshot at a known place", remedy)
 

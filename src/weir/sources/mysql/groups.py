@@ -16,7 +16,7 @@ from weir.sources.mysql import events as e
 from weir.sources.mysql.changes import Plan, Watched, plan_rows
 from weir.sources.mysql.position import Gtids, Place
 from weir.sources.mysql.statements import Meaning, meaning
-from weir.sources.source import LoadAgain, SchemaChanged, SourceError
+from weir.sources.source import LOAD_AGAIN, LoadAgain, SchemaChanged, SourceError
 
 _XA = re.compile(r"XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s*(.*)", re.IGNORECASE | re.DOTALL)
 _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.*)", re.IGNORECASE | re.DOTALL)
@@ -241,7 +241,7 @@ class Assembler:
 
     @property
     def _way_out(self) -> str:
-        return f"load its views again: weir load {self.source}"
+        return LOAD_AGAIN
 
     def _truncate(self, name: str) -> None:
         relation = next(table.relation for key, table in self.watched.items() if key.lower() == name)

@@ -20,7 +20,7 @@ from weir.sources.mysql.groups import Assembler
 from weir.sources.mysql.options import Unreachable
 from weir.sources.mysql.position import Place, format_gtids
 from weir.sources.mysql.wire import LOST, is_end, is_lost, lost, read_packet
-from weir.sources.source import LoadAgain, SourceError
+from weir.sources.source import LOAD_AGAIN, LoadAgain, SourceError
 
 _DUMP = 0x12
 _CANNOT_READ_LOG = 1236
@@ -179,4 +179,4 @@ class LogStream:
 
     @property
     def _way_out(self) -> str:
-        return f"load its views again: weir load {self._assembler.source}"
+        return LOAD_AGAIN

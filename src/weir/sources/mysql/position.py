@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from functools import total_ordering
 
-from weir.sources.source import SourceError
+from weir.sources.source import LOAD_AGAIN, SourceError
 
 
 @total_ordering
@@ -75,7 +75,7 @@ class LogPosition:
             )
         except (ValueError, KeyError, TypeError):
             raise SourceError(
-                f"not a position of a MariaDB or MySQL source: {text[:200]!r}; load the views again"
+                f"not a position of a MariaDB or MySQL source: {text[:200]!r}; {LOAD_AGAIN}"
             ) from None
 
 

@@ -34,6 +34,7 @@ from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.two_phase import Prepared
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
+    LOAD_AGAIN,
     Description,
     Load,
     LookupAnswer,
@@ -97,7 +98,7 @@ class MysqlSource(Source):
     def _catalogue(self) -> Catalogue:
         if self._control is None:
             self._control = self.options.connect()
-        return Catalogue(self._control, self.name, self.options.database)
+        return Catalogue(self._control, self.name, self.options.database, self.options.locks)
 
     def _choose(self, relation: Relation, names: tuple[str, ...]) -> Watched:
         """Some columns of a table; refuses by name what cannot be had."""
@@ -238,7 +239,7 @@ class MysqlSource(Source):
         except pymysql.MySQLError as problem:
             if problem.args[0] in _GONE:
                 raise self._stop(
-                    SchemaChanged(f"source {self.name}: {reason(problem)}; load its views again: weir load {self.name}")
+                    SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")
                 ) from None
             raise
         finally:

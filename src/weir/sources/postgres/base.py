@@ -31,6 +31,7 @@ from weir.sources.postgres.stream import StreamLost
 from weir.sources.postgres.transactions import Watched
 from weir.sources.postgres.visibility import Snapshot
 from weir.sources.source import (
+    LOAD_AGAIN,
     Description,
     Load,
     LoadAgain,
@@ -45,7 +46,6 @@ from weir.sources.source import (
 
 LOCK_PAUSE = 0.002
 _TABLEOID = -6  # a column that every table has, so that a table shows even where a view needs none of its own
-LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
 
 # One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can
 # deadlock with the application's own TRUNCATE, and the application might be the victim.

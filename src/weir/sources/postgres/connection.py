@@ -74,7 +74,7 @@ def named_errors(options: PostgresOptions, doing: str) -> Iterator[None]:
             f"than {options.lock_timeout:g} s while {doing}; nothing is lost: try again when that transaction has ended"
         ) from problem
     except psycopg.errors.InsufficientPrivilege as problem:
-        raise SourceError(f"{options.name}: {_first_line(problem)} ({doing}); see `weir check`") from problem
+        raise SourceError(f"{options.name}: {_first_line(problem)} ({doing}); see `weir capture status`") from problem
     except psycopg.Error as problem:
         raise SourceError(f"{options.name}: {_first_line(problem)} ({doing})") from problem
 

@@ -13,7 +13,7 @@ from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts, read_
 from weir.sources.postgres.connection import Connection
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import INSTALL
-from weir.sources.source import Description, Finding, SourceError
+from weir.sources.source import LOAD_AGAIN, Description, Finding, SourceError
 
 _SETTINGS = (
     "server_version", "server_encoding", "wal_level", "max_replication_slots", "max_wal_senders",
@@ -135,7 +135,7 @@ def _slot_findings(connection: Connection, options: PostgresOptions) -> Iterator
         "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", (options.slot,)
     ).fetchone()
     if slot is not None and slot[0] == "lost":
-        yield Finding("error", f"the slot '{options.slot}' is lost", "load the views of this source again")
+        yield Finding("error", f"the slot '{options.slot}' is lost", LOAD_AGAIN)
     if slot is not None and slot[0] == "unreserved":
         remedy = "run Weir, or raise max_slot_wal_keep_size"
         yield Finding("warning", f"the slot '{options.slot}' is about to be lost", remedy)

@@ -84,7 +84,7 @@ def answer(
     columns = [table.column(name) for name in lookup.columns]
     select = select_columns(table, columns)
     if lookup.keys is None:
-        return LookupAnswer(fetch(connection, select, columns, lookup.relation), indexed=False)
+        return LookupAnswer(fetch(connection, select, columns, lookup.relation))
     arrays = _key_arrays(lookup, table, utf8)
     if arrays is None:
         return LookupAnswer(fetch(connection, select, columns, lookup.relation), indexed=False)

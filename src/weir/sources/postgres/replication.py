@@ -17,13 +17,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from weir.sources.postgres.base import LOAD_AGAIN, Delivery, PostgresBase
+from weir.sources.postgres.base import Delivery, PostgresBase
 from weir.sources.postgres.connection import Connection, connect
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.stream import ReplicationStream, StreamLost, StreamUnreadable
 from weir.sources.postgres.transactions import Assembler, changes_of, transactions_of, truncations_of
 from weir.sources.postgres.visibility import Snapshot
-from weir.sources.source import LoadAgain, SourceError
+from weir.sources.source import LOAD_AGAIN, LoadAgain, SourceError
 
 FENCE_SECONDS = 120.0  # silence of the stream, not the time it takes to read it
 SCHEMAS_SINCE = 150_000  # publications of whole schemas

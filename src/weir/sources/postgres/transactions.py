@@ -109,7 +109,7 @@ class Assembler:
         elif self._settled:
             raise LoadAgain(
                 f"{self._source}: transaction {self._xid} arrived after the snapshot that shows it; this must not "
-                "happen: load the views of this source again, and report it"
+                "happen: load the views that use this source again, and report it"
             )
 
     def _commit(self, commit: pgoutput.Commit) -> tuple[int, int]:

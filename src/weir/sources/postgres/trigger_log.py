@@ -22,7 +22,7 @@ from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
 from weir.sources.source import SourceError
 
 ROW_TRIGGER, TRUNCATE_TRIGGER = "weir_log", "weir_log_truncate"
-INSTALL = "an administrator of the database must run `weir capture install` for this source"
+INSTALL = "an administrator of the database must run `weir capture install postgres-triggers`"
 NOTHING = "1:1:"  # a snapshot that shows no transaction
 
 
@@ -72,10 +72,10 @@ def _create_schema(admin: Connection, options: PostgresOptions) -> None:
 
 
 def _create_log(admin: Connection, options: PostgresOptions, table: TableFacts) -> None:
-    """Anew if the table has other columns than its log."""
+    """Anew if the table has other columns than its log, or its triggers were dropped or switched off."""
     columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
     log = log_name(options, table.oid)
-    if _is_current(admin, log.as_string(admin), columns):
+    if not log_problem(admin, options, table):
         return
     admin.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(log))
     fields = [sql.SQL(", {} {}").format(logged(column), sql.SQL(column.shown_type)) for column in columns]
@@ -89,13 +89,20 @@ def _create_log(admin: Connection, options: PostgresOptions, table: TableFacts) 
     _create_triggers(admin, log, table, columns)
 
 
-def _is_current(admin: Connection, log: str, columns: Sequence[ColumnFacts]) -> bool:
-    query = """
-        SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
-        WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
-    """
-    found = dict(admin.execute(query, (log,)).fetchall())
-    return bool(found) and found == {f"c{column.number}": column.shown_type for column in columns}
+def log_problem(admin: Connection, options: PostgresOptions, table: TableFacts) -> str:
+    """What the log of a table lacks; nothing when it has all its columns and both triggers are on."""
+    found = dict(admin.execute(_SHOWN, (log_name(options, table.oid).as_string(admin),)).fetchall())
+    if not found:
+        return "is not captured"
+    columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
+    if found != {f"c{column.number}": column.shown_type for column in columns}:
+        return "has other columns than its log"
+    return "" if _triggers_on(admin, table) else "has lost triggers that capture its changes, or they are disabled"
+
+
+def _triggers_on(connection: Connection, table: TableFacts) -> bool:
+    on = connection.execute(_TRIGGERS, (table.oid, [ROW_TRIGGER, TRUNCATE_TRIGGER])).fetchone()
+    return on is not None and on[0] == 2
 
 
 def _create_triggers(admin: Connection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]) -> None:
@@ -157,6 +164,10 @@ def _grant(admin: Connection, options: PostgresOptions, role: str) -> None:
     admin.execute(sql.SQL("GRANT UPDATE ON {} TO {}").format(trimmed, to))
 
 
+_SHOWN = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
+"""
 _LOGGED = """
 SELECT a.attname, a.atttypid::int8, a.atttypmod FROM pg_attribute a
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
@@ -175,6 +186,5 @@ def refuse_unlogged(connection: Connection, options: PostgresOptions, table: Tab
     for column in table.only(names):
         if found.get(f"c{column.number}") != [column.type_oid, column.type_modifier]:
             raise SourceError(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {remedy}")
-    on = connection.execute(_TRIGGERS, (table.oid, [ROW_TRIGGER, TRUNCATE_TRIGGER])).fetchone()
-    if on is None or on[0] != 2:
+    if not _triggers_on(connection, table):
         raise SourceError(f"{options.name}: the log triggers of {table.name} are missing or disabled; {remedy}")

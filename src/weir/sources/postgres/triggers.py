@@ -22,7 +22,7 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.types import BIGINT
 from weir.messages import GlobalTransaction
-from weir.sources.postgres.base import LOAD_AGAIN, Delivery, PostgresBase
+from weir.sources.postgres.base import Delivery, PostgresBase
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
 from weir.sources.postgres.connection import Connection, named_errors
 from weir.sources.postgres.lookup import fetch
@@ -31,7 +31,7 @@ from weir.sources.postgres.options import MARKER_TABLE
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.trigger_log import ROW_TRIGGER, TRUNCATE_TRIGGER, log_name, logged, refuse_unlogged
 from weir.sources.postgres.visibility import Snapshot
-from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, Transaction
+from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, LoadAgain, Transaction
 
 TRIM_SECONDS = 1.0
 _MARK = """
