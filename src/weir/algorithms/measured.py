@@ -1,4 +1,6 @@
-"""What exploration has measured: the level every algorithm holds per transaction scenario, as ``weir spectrum --write`` left it."""
+"""What exploration has measured: the level every algorithm holds per transaction scenario, as ``weir spectrum
+--write`` left it.
+"""
 
 from __future__ import annotations
 

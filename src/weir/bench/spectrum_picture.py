@@ -1,4 +1,5 @@
-"""The spectrum as a picture: algorithms as rows, transaction scenarios as columns, a colour per level, the claim marked.
+"""The spectrum as a picture: algorithms as rows, transaction scenarios as columns, a colour per level, the claim
+marked.
 
 The picture has a background of its own, so it reads alike on light and on dark pages.
 """

@@ -1,7 +1,7 @@
 """The scenarios that the spectrum explores: built-in ones by their kind, and lively ones made from a seed.
 
-A generated scenario is *lively* when at least half of its updates change the view as it then is. Others teach nothing: an
-algorithm that loses an update that changes nothing is not caught.
+A generated scenario is *lively* when at least half of its updates change the view as it then is. Others teach nothing:
+an algorithm that loses an update that changes nothing is not caught.
 """
 
 from __future__ import annotations

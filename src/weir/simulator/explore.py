@@ -153,8 +153,9 @@ def random_schedules(scenario: Scenario, begin: Callable[[], World], count: int,
 def run_at_random(world: World, dice: random.Random, haste: float | None = None) -> Schedule:
     """Runs a world to its end by lot and tells the schedule.
 
-    Without ``haste`` every possible step is as likely as any other. With it, the next step is a further transaction with that
-    probability: near 0 messages arrive long before the next transaction runs, near 1 all transactions run first.
+    Without ``haste`` every possible step is as likely as any other. With it, the next step is a further transaction
+    with that probability: near 0 messages arrive long before the next transaction runs, near 1 all transactions run
+    first.
     """
     taken = []
     while steps := world.enabled():

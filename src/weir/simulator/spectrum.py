@@ -1,13 +1,16 @@
 """The spectrum: the level that every algorithm holds on all schedules explored, in every transaction scenario.
 
-A **cell** is an algorithm in a transaction scenario. It is measured in two ways, and holds what all schedules of both hold:
+A **cell** is an algorithm in a transaction scenario. It is measured in two ways, and holds what all schedules of both
+hold:
 
 - every schedule of small scenarios (up to 3 sources and 4 updates), as far as a budget of states reaches;
-- random schedules of larger ones (up to 5 sources and 30 updates). Here a run only has to show that it holds no less than
-  is known of the cell already. By the vectors its commits carry, where they prove that; else by searching the lattice.
+- random schedules of larger ones (up to 5 sources and 30 updates). Here a run only has to show that it holds no less
+  than is known of the cell already. By the vectors its commits carry, where they prove that; else by searching the
+  lattice.
 
-An algorithm that asks one source for everything is refused over several. It is measured there all the same, hop by hop, so
-that the table shows why. Cells are independent of each other: the result is the same, however many processes share them.
+An algorithm that asks one source for everything is refused over several. It is measured there all the same, hop by
+hop, so that the table shows why. Cells are independent of each other: the result is the same, however many processes
+share them.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ def chosen(names: Sequence[str] = ()) -> list[type[Algorithm]]:
     return [CONTROLS.get(name) or registered(name) for name in names or (*ALGORITHMS, *CONTROLS)]
 
 
-# -- how much -------------------------------------------------------------------------------------------------------------
+# -- how much ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class Runs:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried per cell: sizes explored wholly, and by lot. ``states``: at the most in all, and in one scenario.
+    """How much is tried per cell: sizes explored wholly, and by lot. ``states``: at the most in all, and in one
+    scenario.
 
     ``refused``: sizes tried by lot where the algorithm would refuse the view; its questions explode there.
     """
@@ -109,7 +113,7 @@ QUICK = Effort(
 )  # fmt: skip
 
 
-# -- what was found -------------------------------------------------------------------------------------------------------
+# -- what was found ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,7 @@ class Row:
         }
 
 
-# -- measuring ------------------------------------------------------------------------------------------------------------
+# -- measuring ---------------------------------------------------------------------------------------------------------
 
 
 def measure(
