@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test lint clean
+.PHONY: setup servers demo test lint clean
 
 setup: $(VENV)/.ready
 
@@ -19,7 +19,10 @@ lint: setup
 	$(BIN)/mypy src tests
 	$(BIN)/lint-imports
 
-test: lint
+servers:
+	scripts/setup servers
+
+test: lint servers
 	$(BIN)/pytest
 
 clean:

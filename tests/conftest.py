@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
+from weir.spark.session import open_session
+
+# Failing expressions are part of the tests, their stack traces are not; and two partitions are enough for a few rows.
+SETTINGS = {"spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2"}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One small local Spark session for the whole run, in UTC; its workers run this very Python."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("weir tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")  # failing expressions are part of the tests, their stack traces are not
+    """One small Spark session for the whole run. WEIR_TEST_SPARK says where: a master or a Spark Connect address."""
+    session = open_session(os.environ.get("WEIR_TEST_SPARK", "local[2]"), "weir tests", SETTINGS)
     yield session
     session.stop()

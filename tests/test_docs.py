@@ -38,7 +38,7 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
 
 @pytest.mark.parametrize("command", [c for c in commands(ROOT / "README.md") if c.startswith(".venv/bin/weir")])
 def test_the_readmes_commands_run(command: str, tmp_path: Path) -> None:
-    """As written, in a folder of their own; exit code 1 says that a level was not held, which some are there to show."""
+    """As written, in a folder of their own; exit code 1 says that a level was not held, which some show on purpose."""
     arguments = shlex.split(command)[1:]
     done = subprocess.run(
         [sys.executable, "-m", "weir", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300

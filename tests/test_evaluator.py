@@ -187,7 +187,8 @@ def test_expression_fails_on_the_row(sql: str, message: str) -> None:
     [
         "`r1.W` = `o`", "`a` = 5", "`r1.W` AND `o`", "`s` AND `s`", "NOT `r1.W`", "`s` + `s`", "`o` + 1", "`d` DIV 2",
         "`a` + `l`", "- `o`", "CASE WHEN NULL THEN 1 END", "CASE WHEN `s` THEN 1 END", "IF(`s`, 1, 2)",
-        "COALESCE(`a`, 1)", "`o` IN (1)", "CAST(1 AS DATE)", "CAST(`a` AS INT)", "`r1.W` IS TRUE", "`nowhere` = 1", "`r1`.`W` = 1",
+        "COALESCE(`a`, 1)", "`o` IN (1)", "CAST(1 AS DATE)", "CAST(`a` AS INT)", "`r1.W` IS TRUE", "`nowhere` = 1",
+        "`r1`.`W` = 1",
     ],
 )  # fmt: skip
 def test_types_that_do_not_mix_are_refused(sql: str) -> None:

@@ -286,3 +286,20 @@ def test_renaming_columns_leaves_the_rest_of_an_expression_as_written() -> None:
     selection = Expression("Instr(`o.note`, 'o.note', 1, 2) > `o.e``f`")
     renamed = selection.rename({"o.note": "note", "o.e`f": "e`f"})
     assert renamed.sql == "Instr(`note`, 'o.note', 1, 2) > `e``f`"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "exact"),
+    [
+        ("int", "decimal(10,2)", True),
+        ("decimal(38,0)", "decimal(38,0)", True),
+        ("bigint", "decimal(38,18)", True),
+        ("bigint", "decimal(38,19)", False),
+        ("decimal(38,0)", "decimal(38,18)", False),
+    ],
+)
+def test_decimals_that_spark_would_round_are_no_join_keys(left: str, right: str, exact: bool) -> None:
+    """Keys are compared exactly, so an equality is one only where Spark compares exactly too; else a condition."""
+    catalog = Catalog.of([table("s.a", f"n {left}"), table("s.b", f"n {right}")])
+    term = parse_view("CREATE MATERIALIZED VIEW v AS SELECT a.n FROM s.a, s.b WHERE a.n = b.n", catalog).terms[0]
+    assert (len(term.equalities), len(term.rest)) == ((1, 0) if exact else (0, 1))

@@ -1,7 +1,7 @@
 """No algorithm looks into a bag to decide: on Spark that would be a job.
 
-Every algorithm of the registry is run on sealed bags, which offer the operations of the protocol and refuse everything by
-which one could see what is inside: length, truth, equality, hashing, iteration.
+Every algorithm of the registry is run on sealed bags, which offer the operations of the protocol and refuse
+everything by which one could see what is inside: length, truth, equality, hashing, iteration.
 """
 
 from __future__ import annotations

@@ -50,8 +50,12 @@ def assert_readable(root: ElementTree.Element) -> None:
         assert not box.overlaps(place), f"'{one}' is over '{other}'"
 
 
-@pytest.mark.parametrize("name", names())
-@pytest.mark.parametrize("algorithm_name", ["basic", "lca"])
+def drawable() -> list[tuple[str, str]]:
+    """Every built-in scenario with the algorithms that its first schedule speaks of."""
+    return [(name, algorithm_name) for name in names() for algorithm_name in find(name).schedules[0].expect]
+
+
+@pytest.mark.parametrize(("name", "algorithm_name"), drawable())
 def test_no_text_covers_another_in_a_built_in_scenario(name: str, algorithm_name: str) -> None:
     """All texts lie apart from each other and inside the picture."""
     assert_readable(drawn(example(name, algorithm_name)))

@@ -63,7 +63,9 @@ _UNKNOWN_CLAUSE: tuple[tuple[str, ...], str, str] = (
 )
 _SELECT_PARTS = {"expressions", "from", "from_", "joins", "where"}
 _SET_OPERATORS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
-_JOIN_WORDS = "LEFT RIGHT FULL OUTER SEMI ANTI CROSS INNER NATURAL ASOF STRAIGHT_JOIN JOIN".split()  # noqa: SIM905
+_JOIN_WORDS = [
+    "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "INNER", "NATURAL", "ASOF", "STRAIGHT_JOIN", "JOIN",
+]  # fmt: skip
 _PARAMETERS = (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.SESSION_PARAMETER)
 _KINDS_OF_JOIN = ("", "INNER", "CROSS")
 

@@ -22,7 +22,7 @@ from weir.algebra.errors import ViewError
 from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.header import parse_view_header, read_header
 from weir.algebra.refusals import read_selects, refuse_join
-from weir.algebra.types import Column, Type
+from weir.algebra.types import MAX_PRECISION, Column, Type
 from weir.algebra.view import Equality, Slot, Term, View
 
 __all__ = ["parse_view", "parse_view_header"]
@@ -217,7 +217,10 @@ def _slot(use: TableUse, read: set[Column]) -> Slot:
 
 
 def _compare_exactly(left: Type, right: Type) -> bool:
-    return left.family == right.family or {left.family, right.family} == {"integer", "decimal"}
+    if {left.family, right.family} <= {"integer", "decimal"}:
+        # Spark compares in a common decimal; where that has no room for all digits, it rounds.
+        return max(left.whole_digits, right.whole_digits) + max(left.scale, right.scale) <= MAX_PRECISION
+    return left.family == right.family
 
 
 def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:

@@ -29,6 +29,7 @@ Row = tuple[Value, ...]
 
 NAN = float("nan")
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 MAX_PRECISION = 38
 
 
@@ -58,6 +59,11 @@ class Type:
     @property
     def is_numeric(self) -> bool:
         return self.is_integer or self.is_fraction or self.name == "decimal"
+
+    @property
+    def whole_digits(self) -> int:
+        """The digits before the point, for an integer as many as Spark gives it beside a decimal."""
+        return _INTEGER_DIGITS.get(self.name, self.precision - self.scale)
 
     @property
     def family(self) -> str:
@@ -155,6 +161,9 @@ class Schema(tuple[Column, ...]):
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Schema, (tuple(self),))  # without the hash: another process hashes text differently
+
     def position(self, name: str) -> int:
         try:
             return self._positions[name]
@@ -169,6 +178,12 @@ class Schema(tuple[Column, ...]):
 
     def only(self, names: Iterable[str]) -> Schema:
         return Schema(self[self.position(name)] for name in names)
+
+    def joined(self, other: Schema) -> Schema:
+        """My columns, then the other's; the two must not share a name."""
+        if set(self.names) & set(other.names):
+            raise TypeMismatch(f"both sides of a join have a column of the same name: ({self}) and ({other})")
+        return Schema((*self, *other))
 
     def __str__(self) -> str:
         return ", ".join(f"{column.name} {column.type}" for column in self)

@@ -90,6 +90,7 @@ class Algorithm(ABC):
         self.waiting: dict[int, tuple[Hashable, int]] = {}  # open question -> (procedure, place in its questions)
         self.replies: dict[tuple[Hashable, int], Reply] = {}  # answers kept until the rest of that round is in
         self.memory: Memory | None = None  # a simulator may share one between all forks
+        self.repeating = False  # inside ``repeat``
         if options:
             raise WeirError(f"{self.facts.name} has no option '{next(iter(options))}'")
 
@@ -161,6 +162,19 @@ class Algorithm(ABC):
         """Starts a procedure: asks its first questions, or finishes it at once."""
         yield from self._go_on(key, Procedure.start(function, *arguments, memory=self.memory))
 
+    def repeat(self, more: Callable[[], bool], begin: Callable[[], Iterator[Effect]]) -> Iterator[Effect]:
+        """Begins the next as long as there is more.
+
+        A procedure may finish at once and its end ask for the next: that call leaves it to the one that is running, so
+        a long queue of such updates is a loop and not a recursion.
+        """
+        if self.repeating:
+            return
+        self.repeating = True
+        while more():
+            yield from begin()
+        self.repeating = False
+
     def commit(self, *actions: Action, positions: Mapping[str, Position] | None = None) -> Commit:
         """A commit up to everything received, or to the given positions."""
         return Commit(actions, dict(self.received if positions is None else positions))
@@ -229,7 +243,8 @@ def _anonymous_parts(view: View, setting: Setting) -> str | None:
         return None
     return (
         "the parts of a global transaction carry no identifier, so nobody can tell when all are in; have the "
-        "application mark them at every source (see docs/sources), or use t-strobe, which is weak for global transactions"
+        "application mark them at every source (see docs/sources), or use t-strobe, which is weak for global "
+        "transactions"
     )
 
 

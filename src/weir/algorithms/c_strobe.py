@@ -9,14 +9,16 @@ after U_i:
 - a later **delete** U_p may have hidden tuples. They are asked for: Q<U_p>, the query with the deleted row in its
   place, whose answer is brought back in the same way (deletes behind U_p), until no table is left to ask;
 - a later **insert** may have shown tuples too early. They are taken out of the result by full tuple, unless a delete
-  between U_i and it is of the same tuple (then it was there before, too). Results gather in Delta as a set of full
-  join tuples (all needed columns of all tables: two versions of one key may be there for a while), which reach the
-  view after projection. Columns that the view does not need are cut off first, so that two versions of a row that
-  differ only there are the same tuple.
+  between U_i and it is of the same tuple (then it was there before, too).
+
+Results gather in Delta as a set of full join tuples (all needed columns of all tables: two versions of one key may be
+there for a while), which reach the view after projection. Columns that the view does not need are cut off first, so
+that two versions of a row that differ only there are the same tuple.
 
 Compensating queries are asked one per delete, up to K^(n-2) for K deletes and n tables; or, ``grouped``, one per table
-for all its deletes together, at most (n-1)!. ``every`` = k shows the view after k updates (or when the queue is
-empty): fewer commits, strong instead of complete.
+for all its deletes together, at most (n-1)!. (These are the paper's bounds, which count the last level of queries
+only: see docs/theory/strobe.md.) ``every`` = k shows the view after k updates (or when the queue is empty): fewer
+commits, strong instead of complete.
 
 C-Strobe knows no transactions and takes their changes one by one (C-TStrobe does not).
 
@@ -79,8 +81,9 @@ class CStrobe(Algorithm):
         return Reply(answer.bags, tuple(self.queue.items()))
 
     def _process_next(self) -> Iterator[Effect]:
-        if self.busy or not self.queue:
-            return
+        yield from self.repeat(lambda: bool(self.queue) and not self.busy, self._process_one)
+
+    def _process_one(self) -> Iterator[Effect]:
         self.busy = True
         at, change = next(iter(self.queue.items()))
         self.actions += key_deletes(self.view, change.changes)
@@ -141,6 +144,8 @@ def _compensations(
     wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool
 ) -> list[tuple[Query, Place]]:
     """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
+    if all(term.is_local for term in query):
+        return []  # no table is left to ask
     deletes = [(place, part) for place, part in _deletes(wide, arrived) if place > since]
     if grouped:
         deletes = [(since, part) for part in _together(deletes)]

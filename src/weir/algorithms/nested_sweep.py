@@ -73,7 +73,9 @@ class NestedSweep(Algorithm):
         yield from self._sweep_next()
 
     def _sweep_next(self) -> Iterator[Effect]:
-        if not self.members and self.queue:
-            arrival = next(iter(self.queue))
-            self.members = [(0, self.queue.pop(arrival))]
-            yield from self.start(arrival, sweep, self.view, tuple(self.members))
+        yield from self.repeat(lambda: bool(self.queue) and not self.members, self._sweep_one)
+
+    def _sweep_one(self) -> Iterator[Effect]:
+        arrival = next(iter(self.queue))
+        self.members = [(0, self.queue.pop(arrival))]
+        yield from self.start(arrival, sweep, self.view, tuple(self.members))

@@ -87,9 +87,13 @@ class Pvm(Algorithm):
         yield self.commit(*actions, positions=self.shown)
 
     def _start_processes(self) -> Iterator[Effect]:
-        while self.waiting_updates and len(self.in_process) < self.parallel:
-            batch = tuple(self.waiting_updates.items())[: self.batch]
-            for arrival, _ in batch:
-                del self.waiting_updates[arrival]
-            self.in_process[batch[0][0]] = batch
-            yield from self.start(batch[0][0], sweep, self.view, batch)
+        yield from self.repeat(
+            lambda: bool(self.waiting_updates) and len(self.in_process) < self.parallel, self._start_process
+        )
+
+    def _start_process(self) -> Iterator[Effect]:
+        batch = tuple(self.waiting_updates.items())[: self.batch]
+        for arrival, _ in batch:
+            del self.waiting_updates[arrival]
+        self.in_process[batch[0][0]] = batch
+        yield from self.start(batch[0][0], sweep, self.view, batch)

@@ -21,6 +21,7 @@ from weir.algorithms.lca import Lca
 from weir.algorithms.multi_ring import MultiRing
 from weir.algorithms.nested_sweep import NestedSweep
 from weir.algorithms.parallel_partition import ParallelPartition
+from weir.algorithms.posse import Posse
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.pvm_cc import PvmCc
 from weir.algorithms.recompute import Recompute
@@ -33,7 +34,7 @@ from weir.algorithms.t_strobe import TStrobe
 _CLASSES: tuple[type[Algorithm], ...] = (
     Basic, Recompute, Copies, Eca, EcaKey, EcaLocal, Lca,
     Strobe, TStrobe, GStrobe, CStrobe, CTStrobe,
-    Sweep, NestedSweep,
+    Sweep, NestedSweep, Posse,
     Pvm, PvmCc,
     EqualPartition, FrequencyPartition, ParallelPartition, KeyedPartition,
     Ring, Star, MultiRing,

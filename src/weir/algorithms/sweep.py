@@ -62,6 +62,12 @@ class Sweep(Algorithm):
         yield from self._sweep_next()
 
     def _sweep_next(self) -> Iterator[Effect]:
-        if not self.swept and self.queue:
-            self.swept = tuple(self.queue.items())[: self.batch]
-            yield from self.start(self.swept[0][0], sweep, self.view, self.swept)
+        yield from self.repeat(lambda: bool(self.queue) and not self.swept, self._sweep_one)
+
+    def _sweep_one(self) -> Iterator[Effect]:
+        self.swept = tuple(self.queue.items())[: self.batch]
+        yield from self.start(self.swept[0][0], *self._procedure())
+
+    def _procedure(self) -> tuple[Any, ...]:
+        """How the batch's effect is found: a function and its arguments."""
+        return sweep, self.view, self.swept

@@ -75,10 +75,15 @@ def _sweep_term(view: View, index: int, members: list[tuple[int, Update]], start
 
 
 def _begin(view: View, index: int, members: list[tuple[int, Update]], started: list[int]) -> list[Partial]:
-    """A partial per slot that the new members change, their rows tagged with their sub-updates' numbers."""
+    """The partials of the members that this term has not begun with."""
     new, started[index] = tuple(members[started[index] :]), len(members)
+    return begun(view, index, new)
+
+
+def begun(view: View, index: int, updates: Numbered) -> list[Partial]:
+    """A partial per slot of a term that the updates change, their rows tagged with their sub-updates' numbers."""
     term = view.terms[index]
-    changes = {slot: _changes(view, index, slot, new, ARRIVAL) for slot in range(len(term.slots))}
+    changes = {slot: _changes(view, index, slot, updates, ARRIVAL) for slot in range(len(term.slots))}
     return [begin(term, slot, total(*bags), (ARRIVAL,)) for slot, bags in changes.items() if bags]
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from weir.bench.eca import FORMULAS, Row, Study
 from weir.bench.eca_model import SERIES
 from weir.bench.pictures import Curve, Picture, draw
+from weir.bench.tables import notes, side_by_side
 
 TITLES = {
     "6.2": "Figure 6.2: bytes against C, three updates",
@@ -33,43 +34,20 @@ def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
         chosen = [row for row in rows if row.figure == figure]
         for family in dict.fromkeys(_family(row) for row in chosen):
             part = [row for row in chosen if _family(row) == family]
-            yield _table(title + family, part), _notes(part)
+            yield _table(title + family, part), notes(part)
 
 
 def _family(row: Row) -> str:
     """What is said after the series' name: ", all reads"."""
-    return row.series.removeprefix(_name(row))
+    return row.series.removeprefix(_name(row.series))
 
 
-def _name(row: Row) -> str:
-    return row.series.partition(",")[0]
+def _name(series: str) -> str:
+    return series.partition(",")[0]
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
-    reasons = list(dict.fromkeys(row.explained for row in rows if row.explained))
-    table = Table(title=title, title_justify="left")
-    names = list(dict.fromkeys(_name(row) for row in rows))
-    table.add_column("C" if rows[0].figure == "6.2" else "k", justify="right", min_width=3)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for x in dict.fromkeys(row.x for row in rows):
-        cells = {_name(row): row for row in rows if row.x == x}
-        table.add_row(str(x), *(_cell(cells[name], reasons) for name in names))
-    return table
-
-
-def _cell(row: Row, reasons: Sequence[str]) -> str:
-    mark = f" [yellow]{_mark(reasons.index(row.explained))}[/]" if row.explained else ""
-    return f"{row.measured:,.0f} / {row.formula:,.0f}{mark}"
-
-
-def _notes(rows: Sequence[Row]) -> list[str]:
-    reasons = dict.fromkeys(row.explained for row in rows if row.explained)
-    return [f"  {_mark(number)}: {text}" for number, text in enumerate(reasons)]
-
-
-def _mark(number: int) -> str:
-    return "abcdefghijklmnopqrstuvwxyz"[number]
+    return side_by_side(title, "C" if rows[0].figure == "6.2" else "k", rows, lambda point: _name(point.series))
 
 
 def crossover_table(study: Study) -> Table:

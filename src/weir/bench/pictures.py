@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,18 +36,64 @@ class Picture:
     subtitle: str = ""
     log_x: bool = False
     log_y: bool = False
+    from_zero: bool = False  # whether the y axis begins at 0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that a line of a plan does for a while; bars of one ``group`` have one colour."""
+
+    line: str
+    start: float
+    length: float
+    label: str
+    group: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who does what when: a line each, bars along the time."""
+
+    title: str
+    lines: Sequence[str]
+    bars: Sequence[Bar]
 
 
 def draw(picture: Picture, path: Path) -> Path:
     """Writes the picture; the same picture always gives the same file."""
+    return _write(path, (7.2, 4.6), lambda figure: _plot(figure, picture))
+
+
+def draw_plans(title: str, unit: str, plans: Sequence[Plan], path: Path) -> Path:
+    """Plans under each other, on one scale of time."""
+    return _write(path, (7.2, 1.5 * len(plans) + 0.6), lambda figure: _plot_plans(figure, title, unit, plans))
+
+
+def _write(path: Path, size: tuple[float, float], plot: Callable[[Figure], None]) -> Path:
     settings = {"svg.fonttype": "none", "svg.hashsalt": "weir", "font.family": "sans-serif", "font.size": 10}
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(7.2, 4.6), dpi=110, layout="constrained")
+        figure = Figure(figsize=size, dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
-        _plot(figure, picture)
+        plot(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     return path
+
+
+def _plot_plans(figure: Figure, title: str, unit: str, plans: Sequence[Plan]) -> None:
+    figure.suptitle(title, fontsize=12)
+    end = max(bar.start + bar.length for plan in plans for bar in plan.bars)
+    for axes, plan in zip(figure.subplots(len(plans), squeeze=False)[:, 0], plans, strict=True):
+        for bar in plan.bars:
+            colour = _COLOURS[(bar.group - 1) % len(_COLOURS)]
+            at = len(plan.lines) - 1 - list(plan.lines).index(bar.line)
+            axes.barh(at, bar.length, left=bar.start, color=colour, edgecolor="white")
+            axes.text(bar.start + bar.length / 2, at, bar.label, ha="center", va="center", color="white", fontsize=8)
+        axes.set_yticks(range(len(plan.lines)), reversed(plan.lines))
+        axes.set_xlim(0, end)
+        axes.set_title(plan.title, fontsize=9, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel(unit)
 
 
 def _plot(figure: Figure, picture: Picture) -> None:
@@ -65,6 +111,8 @@ def _plot(figure: Figure, picture: Picture) -> None:
     if picture.log_y:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:,.0f}")
+    if picture.from_zero:
+        axes.set_ylim(bottom=0)
     axes.set_xlabel(picture.x_label)
     axes.set_ylabel(picture.y_label)
     figure.suptitle(picture.title, fontsize=12)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-bench_app = typer.Typer(help="Measure: the papers' figures and the simulator's own speed.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure: the papers' figures, the simulator and the sources.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
@@ -64,6 +64,55 @@ def partition(
 
 
 @bench_app.command()
+def pvm(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-pvm"),
+    quick: Quick = False,
+) -> None:
+    """Figures 21 to 26 of the PVM paper: its model against virtual time."""
+    from weir.bench.pvm import QUICK, Sizes, Study
+
+    study = Study(QUICK if quick else Sizes())
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import pvm_report
+
+    console = Console()
+    console.print("Every cell: measured / the paper's model. A letter marks a difference of more than a tenth.\n")
+    for table, notes in pvm_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    console.print(pvm_report.tick_table(study))
+    for path in pvm_report.pictures(study, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
+def strobe(
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-strobe"),
+    quick: Quick = False,
+) -> None:
+    """How C-Strobe's queries grow with deletes and tables, against SWEEP."""
+    from weir.bench.strobe import QUICK, Sizes, Study
+
+    study = Study(QUICK if quick else Sizes())
+    if as_json:
+        typer.echo(json.dumps(study.document(), indent=1))
+        return
+    from weir.bench import strobe_report
+
+    console = Console()
+    console.print("Every cell: measured / formula. A letter marks a difference of more than a tenth.\n")
+    for table, notes in strobe_report.tables(study.rows):
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    for path in strobe_report.pictures(study.rows, out):
+        console.print(f"picture: {path}", highlight=False)
+
+
+@bench_app.command()
 def explore(
     algorithm: Annotated[
         list[str] | None, typer.Option("--algorithm", "-a", help="Which algorithms, by name; repeat for several.")
@@ -102,3 +151,48 @@ def ring(
     console.print(benchmark.table(rows))
     console.print("\n".join(benchmark.notes(rows)), highlight=False)
     console.print(f"picture: {benchmark.picture(rows, out)}", highlight=False)
+
+
+@bench_app.command()
+def read(
+    rows: Annotated[int, typer.Option(help="Rows of the view.")] = 1_000_000,
+    log: Annotated[float, typer.Option(help="Rows of the log, as a share of the view's.")] = 0.08,
+    as_json: AsJson = False,
+    quick: Quick = False,
+) -> None:
+    """What reading a maintained view costs against a plain table, on Spark."""
+    from pyspark.sql import SparkSession  # Spark is slow to load
+
+    from weir.bench import read as benchmark
+
+    builder = SparkSession.builder.appName("weir bench read").config("spark.ui.enabled", "false")
+    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    try:
+        readings = benchmark.measure(session, 20_000 if quick else rows, log, runs=1 if quick else 5)
+    finally:
+        session.stop()
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(readings), indent=1))
+    else:
+        Console().print(benchmark.table(readings))
+
+
+@bench_app.command()
+def sources(
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", "-k", help="sqlite, postgres, postgres-triggers, mariadb; or all.")
+    ] = None,
+    as_json: AsJson = False,
+    quick: Quick = False,
+) -> None:
+    """Visits, changes and lookups of real databases, beside their bare drivers. Starts private servers."""
+    from weir.bench import sources as benchmark
+
+    sizes = benchmark.QUICK if quick else benchmark.Sizes()
+    results = list(benchmark.measure(kind or (), sizes))
+    if as_json:
+        typer.echo(json.dumps(benchmark.document(results, sizes), indent=1))
+        return
+    Console().print(benchmark.table(results))
+    for note in benchmark.notes(results):
+        Console().print(note, highlight=False)

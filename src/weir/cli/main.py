@@ -14,9 +14,11 @@ from weir import __version__
 from weir.algebra.errors import WeirError
 from weir.cli.algorithms import algorithms
 from weir.cli.bench import bench_app
+from weir.cli.capture import capture_app
 from weir.cli.demo import demo
 from weir.cli.simulate import simulate
 from weir.cli.spectrum import spectrum
+from weir.cli.stress import stress
 
 
 class _Commands(TyperGroup):
@@ -35,6 +37,8 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(algorithms)
 app.command()(spectrum)
+app.command()(stress)
+app.add_typer(capture_app, name="capture")
 app.add_typer(bench_app, name="bench")
 
 

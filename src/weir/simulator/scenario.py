@@ -3,6 +3,7 @@
 A scenario is a TOML file:
 
     title = "an insert anomaly"
+    global_identifiers = true        # the default; false: updates do not tell which global transaction they are part of
     view = "CREATE MATERIALIZED VIEW v AS SELECT r1.W FROM s.r1 JOIN s.r2 USING (X)"
 
     [tables."s.r1"]
@@ -32,7 +33,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.sql import parse_view
 from weir.algebra.types import Schema
 from weir.algebra.view import View
-from weir.algorithms.base import Algorithm
+from weir.algorithms.base import Algorithm, Setting
 from weir.consistency.history import SourceHistory
 from weir.consistency.lattice import Lattice
 from weir.consistency.levels import level
@@ -87,6 +88,7 @@ class Scenario:
     schedules: tuple[ListedSchedule, ...] = ()
     expect: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    global_identifiers: bool = True  # whether updates tell what they are part of; the checker always knows
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -103,18 +105,24 @@ class Scenario:
     def _source(self, name: str) -> SimulatedSource:
         own = {relation: bag for relation, bag in self.rows.items() if relation.source == name}
         tables: Tables = {**empty_tables(self.catalog, name), **own}
-        return SimulatedSource(name, tables, tuple(update for update in self.updates if update.source == name))
+        script = self._script(name)
+        if not self.global_identifiers:
+            script = tuple(replace(update, part_of=None) for update in script)
+        return SimulatedSource(name, tables, script)
+
+    def _script(self, name: str) -> tuple[Update, ...]:
+        return tuple(update for update in self.updates if update.source == name)
 
     @cached_property
     def lattice(self) -> Lattice:
         """Where a view state of this scenario may stand; shared by every history of it."""
-        histories = tuple(SourceHistory(s.name, s.script, s.states[0]) for s in self.sources.values())
+        histories = tuple(SourceHistory(s.name, self._script(s.name), s.states[0]) for s in self.sources.values())
         return Lattice(histories, AnyVector(self.view, histories))
 
     def begin(self, algorithm: type[Algorithm], unchecked: bool = False, **options: Any) -> World:
         """A world at its start. ``unchecked`` lets an algorithm run outside its needs, to show what happens then."""
         if not unchecked:
-            algorithm.check(self.view)
+            algorithm.check(self.view, Setting(self.global_identifiers))
         return begin(self.sources, self.view, algorithm, self.fifo, options)
 
 
@@ -147,10 +155,14 @@ def parse(data: Mapping[str, Any]) -> Scenario:
     channels = data.get("channels", "fifo")
     if channels not in ("fifo", "reorder"):
         raise WeirError(f"channels = '{channels}' is unknown; use 'fifo' or 'reorder'")
+    identified = data.get("global_identifiers", True)
+    if not isinstance(identified, bool):
+        raise WeirError(f"global_identifiers = {identified!r} must be true or false")
     expect = {name: level(expected).name for name, expected in _optional(data, "expect", dict).items()}
     return Scenario(
-        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, expect, data.get("note", "")
-    )
+        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, expect, data.get("note", ""),
+        identified,
+    )  # fmt: skip
 
 
 def _entry(data: Mapping[str, Any], name: str, kind: type) -> Any:
@@ -245,6 +257,8 @@ def write(scenario: Scenario) -> str:
     lines.append(f"view = {_quote(scenario.view_text)}")
     if not scenario.fifo:
         lines.append('channels = "reorder"')
+    if not scenario.global_identifiers:
+        lines.append("global_identifiers = false")
     for relation, table in scenario.tables.items():
         lines += ["", f'[tables."{relation}"]', f"columns = {_quote(str(table.schema))}"]
         lines += [f"key = {_list(table.key)}"] if table.key else []

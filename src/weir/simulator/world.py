@@ -239,7 +239,11 @@ def evaluate_over(sources: Sources, query: Query) -> MemoryBag:
 
 
 def begin(
-    sources: Sources, view: View, algorithm: type[Algorithm], fifo: bool = True, options: Mapping[str, Any] | None = None
+    sources: Sources,
+    view: View,
+    algorithm: type[Algorithm],
+    fifo: bool = True,
+    options: Mapping[str, Any] | None = None,
 ) -> World:
     """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet."""
     chosen = dict(options or {})

@@ -62,9 +62,13 @@ class Replay:
         for number, transaction in enumerate(visit.transactions):
             deltas = by_number.get(number, {})
             name = f"transaction {transaction.identifier}"
+            truncated = [relation for relation, numbers in visit.truncations.items() if number in numbers]
+            for relation in truncated:
+                self.tables[relation].clear()
             for relation, delta in deltas.items():
                 failures += [f"{name}: {problem}" for problem in self._follow(relation, delta)]
-            if self.ledger is not None:
+            alone = truncated and not deltas  # where TRUNCATE is a transaction by itself, it has no row in the ledger
+            if self.ledger is not None and not alone:
                 failures += [f"{name}: {problem}" for problem in self.ledger.follow(deltas, self.columns)]
         self.transactions += len(visit.transactions)
         return failures

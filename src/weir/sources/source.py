@@ -1,15 +1,17 @@
 """What every kind of source offers: describe, load, visit, acknowledge.
 
-The algorithms stand on one promise: when an answer arrives, exactly the updates it saw have arrived before it. A real database
-sends changes and answers separately, so every contact is one **visit**: in one database snapshot, run the lookups (or none) and note
-the position; return the transactions that became visible since the last visit, then the answers, then the position. A kind of source is
-exact if its visit is, and one oracle proves it: *every answer equals the replay of exactly the transactions delivered before it*.
+The algorithms stand on one promise: when an answer arrives, exactly the updates it saw have arrived before it. A real
+database sends changes and answers separately, so every contact is one **visit**: in one database snapshot, run the
+lookups (or none) and note the position; return the transactions that became visible since the last visit, then the
+answers, then the position. A kind of source is exact if its visit is, and one oracle proves it: *every answer equals
+the replay of exactly the transactions delivered before it*.
 
-A position names a set of transactions (a prefix of some legal serial order), not always a log offset. It is opaque text that the warehouse
-stores with its commit and hands back after a restart.
+A position names a set of transactions (a prefix of some legal serial order), not always a log offset. It is opaque text
+that the warehouse stores with its commit and hands back after a restart.
 
-Changes come out in columns, not row by row: one Arrow table per changed table and visit, with the needed columns and two more,
-``WEIGHT`` (+1 inserted, -1 deleted; a modification is one of each) and ``TRANSACTION`` (the number of the transaction in ``Visit.transactions``).
+Changes come out in columns, not row by row: one Arrow table per changed table and visit, with the needed columns and
+two more, ``WEIGHT`` (+1 inserted, -1 deleted; a modification is one of each) and ``TRANSACTION`` (the number of the
+transaction in ``Visit.transactions``).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from weir.messages import GlobalTransaction
 Position = str
 WEIGHT = "__weight"
 TRANSACTION = "__transaction"
+LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
 
 
 class SourceError(WeirError):
@@ -36,7 +39,7 @@ class SourceError(WeirError):
 
 
 class LoadAgain(SourceError):
-    """The change log no longer reaches back to the warehouse's position (lost slot, purged log): load the views again."""
+    """The change log no longer reaches back to the warehouse's position (lost slot, purged log)."""
 
 
 class SchemaChanged(SourceError):
@@ -45,7 +48,7 @@ class SchemaChanged(SourceError):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing ``weir check`` reports: a missing right, setting, key or index, with the SQL or setting that mends it."""
+    """A missing right, setting, key or index, with the SQL or setting that mends it; ``weir check`` reports them."""
 
     severity: str  # "error" (cannot run) or "warning" (runs, at a price)
     problem: str
@@ -54,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Description:
-    """What a source has, as its own catalogue tells it. Columns of types we cannot map are in ``unmapped``, not in the table."""
+    """What a source has, as its own catalogue tells it. Columns of types we cannot map are in ``unmapped`` only."""
 
     tables: tuple[Table, ...]
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
@@ -72,7 +75,10 @@ class Transaction:
 
 @dataclass(frozen=True)
 class LookupAnswer:
-    """The rows of one lookup, exactly ``lookup.columns``, a row as often as it occurs; ``indexed``: whether an index served it."""
+    """The rows of one lookup, exactly ``lookup.columns``, a row as often as it occurs.
+
+    ``indexed``: whether an index found the keys; True where the whole table was asked for.
+    """
 
     rows: pa.Table
     indexed: bool = True
@@ -80,18 +86,24 @@ class LookupAnswer:
 
 @dataclass(frozen=True)
 class Visit:
-    """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position."""
+    """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position.
+
+    ``truncations`` names, per table, the transactions (by number) that deleted everything it held before them, where
+    the log does not have those rows (TRUNCATE); ``changes`` then holds only what came after it in that
+    transaction.
+    """
 
     transactions: tuple[Transaction, ...]
     changes: Mapping[Relation, pa.Table]
     answers: tuple[LookupAnswer, ...]
     position: Position
+    truncations: Mapping[Relation, tuple[int, ...]] = field(default_factory=dict)
     snapshot: Any = None  # with ``hold``: a picklable token by which tasks read the same snapshot (see ``reader``)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One part of a first load, picklable, read by ``Source.read`` in any process. The parts together are the table, once."""
+    """One part of a first load, picklable, read by ``Source.read``. The parts together are the table, once."""
 
     relation: Relation
     columns: tuple[str, ...]
@@ -121,7 +133,7 @@ class Source(ABC):
 
     @abstractmethod
     def load(self) -> Load:
-        """Begins a first load: fixes a snapshot of all watched tables at a known position. Transactions after it come by visit."""
+        """Begins a first load: a snapshot of all watched tables at a known position. Visits bring what comes after."""
 
     @abstractmethod
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -137,7 +149,10 @@ class Source(ABC):
 
     @abstractmethod
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        """One visit. With ``hold`` the snapshot stays open for ``reader`` until ``release`` (kinds that cannot share give None)."""
+        """One visit. With ``hold`` the snapshot stays open for ``reader`` until ``release``.
+
+        Kinds that cannot share a snapshot give None for it.
+        """
 
     @abstractmethod
     def reader(self, snapshot: Any) -> SnapshotReader:
@@ -149,7 +164,7 @@ class Source(ABC):
 
     @abstractmethod
     def acknowledge(self, position: Position) -> None:
-        """The warehouse has durably committed ``position``: the source may forget what is in it. Never called before that."""
+        """The warehouse has durably committed ``position``: the source may forget what is in it. Not called before."""
 
     @abstractmethod
     def close(self) -> None:

@@ -102,10 +102,10 @@ class Workload(ABC):
     @abstractmethod
     def writer(self, number: int, seed: int) -> Writer: ...
 
-    def forget(self) -> None:  # noqa: B027 - most kinds have nothing to forget
+    def forget(self) -> None:
         """Before a fresh load: drops what the last one left behind, where the kind needs that. No source is open."""
 
-    def disturb(self) -> None:  # noqa: B027 - only servers can be killed
+    def disturb(self) -> None:
         """Hurts the database (kill -9 and restart, dropped connections).
 
         The run resumes from the last committed position.

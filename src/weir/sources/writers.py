@@ -48,7 +48,7 @@ class Writer(ABC):
     def connect(self) -> Any:
         """A DB-API connection that commits only when told to."""
 
-    def begin(self, cursor: Any) -> None:  # noqa: B027 - most drivers begin by themselves
+    def begin(self, cursor: Any) -> None:
         """Begins a transaction where the driver does not."""
 
     def finish(self, connection: Any, cursor: Any, identifier: int) -> None:

@@ -31,7 +31,7 @@ from weir.sources.sqlite.catalog import TableShape, quote, read_shape
 from weir.sources.sqlite.connection import connect, told
 from weir.sources.sqlite.wal import MAGIC
 
-INSTALL = "run `weir capture install` for this source"
+INSTALL = "run `weir capture install sqlite`"
 MARKER, BEGINNING = 0, -1  # in place of a capture's number: names a global transaction; a capture begins here
 _EVENTS = ("before_insert", "insert", "before_update", "update", "delete")
 _OWN = ("weir_log", "weir_clock", "weir_capture", "weir_meta", "weir_replaced", "weir_transaction")
@@ -95,8 +95,10 @@ def _writing(path: str | PathLike[str], mode: str = "") -> Iterator[sqlite3.Conn
         database.close()  # rolls back what was not committed
 
 
-def remove(path: str | PathLike[str]) -> list[str]:
-    """Takes everything of ours out of the database. Returns the names of what was removed; may be repeated."""
+def remove(path: str | PathLike[str], dry_run: bool = False) -> list[str]:
+    """Takes everything of ours out of the database. Returns the names of what is (with ``dry_run``: would be) removed;
+    may be repeated.
+    """
     with _writing(path) as database:
         listed = database.execute("SELECT type, name FROM sqlite_master WHERE type <> 'index' ORDER BY type DESC, name")
         found = [
@@ -104,7 +106,7 @@ def remove(path: str | PathLike[str]) -> list[str]:
             for kind, name in listed.fetchall()
             if name in _OWN or (kind == "trigger" and name.startswith("weir_capture_"))
         ]
-        for kind, name in found:  # the triggers of a view go with it
+        for kind, name in () if dry_run else found:  # the triggers of a view go with it
             database.execute(f"DROP {kind} IF EXISTS {quote(name)}")
     return [name for _, name in found]
 

@@ -26,7 +26,7 @@ def connect(path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS) -> sq
     """A connection in autocommit mode to a file that exists; nothing is read from it yet."""
     file = Path(path)
     if not file.is_file():
-        raise SourceError(f"there is no SQLite database at {fspath(path)}: check the path of the source in weir.toml")
+        raise SourceError(f"there is no SQLite database at {fspath(path)}: check the source's path")
     with told(path):
         return sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", busy_seconds, isolation_level=None, uri=True)
 

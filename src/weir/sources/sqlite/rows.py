@@ -54,7 +54,7 @@ def _refusal(relation: Relation, column: str, misfit: Misfit, row: tuple[Any, ..
     shown = ", ".join(f"{name}={_short(value)}" for name, value in zip(schema.names, row, strict=True))
     return SourceError(
         f"table {relation}, column '{column}', row ({shown}): {misfit}. Correct it, or the column's declared type, "
-        "then load the views of this source again"
+        "then load the views that use this source again"
     )
 
 

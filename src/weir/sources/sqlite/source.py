@@ -26,6 +26,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.sources.source import (
+    LOAD_AGAIN,
     Description,
     Load,
     LoadAgain,
@@ -45,7 +46,7 @@ from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import Place, boundaries
-from weir.sources.sqlite.watch import LOAD_AGAIN, check_unchanged, describe, watched_schema
+from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
 
 LOCK_SECONDS = 0.2  # our own writes give way to the application's
 LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that SQLite can begin it anew

@@ -18,10 +18,10 @@ import pyarrow as pa
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.types import Type, Value, normalise
 from weir.sources.arrow import arrow_type
+from weir.sources.sqlite.bulk import at_once
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.(\d{3}|\d{6}))?(Z|\+00:00)?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_NOTHING = type(None)
 
 
 class Misfit(TypeMismatch):
@@ -34,12 +34,12 @@ class Misfit(TypeMismatch):
 
 def to_arrow(values: Sequence[Any], type_: Type) -> pa.Array:
     """A column of SQLite's values as Arrow; raises Misfit at the first that does not fit."""
-    plain = _AS_THEY_ARE.get(type_.name)
-    if plain is not None and plain.issuperset(set(map(type, values))):
-        try:
-            return pa.array(values, type=arrow_type(type_))
-        except UnicodeEncodeError:  # text that is not UTF-8 was read with its stray bytes marked
-            pass
+    whole = at_once(values, type_)
+    return one_by_one(values, type_) if whole is None else whole
+
+
+def one_by_one(values: Sequence[Any], type_: Type) -> pa.Array:
+    """The same, value by value."""
     convert = _CONVERTERS[type_.name]
     converted = [None if value is None else _converted(at, value, type_, convert) for at, value in enumerate(values)]
     return pa.array(converted, type=arrow_type(type_))
@@ -120,12 +120,6 @@ def _timestamp(value: Any) -> Value:
     return datetime.fromisoformat(value) if match and match[3] else _refuse(value)
 
 
-_AS_THEY_ARE = {
-    "bigint": frozenset((int, _NOTHING)),
-    "double": frozenset((float, _NOTHING)),
-    "string": frozenset((str, _NOTHING)),
-    "binary": frozenset((bytes, _NOTHING)),
-}
 _CONVERTERS: dict[str, Callable[[Any], Value]] = {
     "bigint": _only(int),
     "double": _only(float),

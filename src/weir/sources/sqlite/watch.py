@@ -10,11 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
-from weir.sources.source import Description, Finding, LoadAgain, SchemaChanged, SourceError
+from weir.sources.source import LOAD_AGAIN, Description, Finding, LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite.capture import INSTALL, active, intact, obstacle
 from weir.sources.sqlite.catalog import TableShape, mapped_type, read_shape, table_names
-
-LOAD_AGAIN = "load the views of this source again (`weir load --again`)"
 
 
 def describe(database: sqlite3.Connection, source: str, path: str) -> Description:
@@ -36,8 +34,14 @@ def describe(database: sqlite3.Connection, source: str, path: str) -> Descriptio
 def _findings(database: sqlite3.Connection, shape: TableShape) -> Iterator[Finding]:
     if problem := capture_problem(database, shape):
         yield Finding("error", f"table '{shape.name}' {problem}", INSTALL)
-    elif (capture := active(database, shape.name)) and set(shape.columns) - set(capture.columns):
+    elif lacks_columns(database, shape):
         yield Finding("warning", f"table '{shape.name}' has columns that are not captured yet", INSTALL)
+
+
+def lacks_columns(database: sqlite3.Connection, shape: TableShape) -> bool:
+    """Whether a captured table has columns that came after its capture."""
+    capture = active(database, shape.name)
+    return capture is not None and bool(set(shape.columns) - set(capture.columns))
 
 
 def capture_problem(database: sqlite3.Connection, shape: TableShape) -> str:

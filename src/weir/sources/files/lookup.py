@@ -1,0 +1,101 @@
+"""Lookups in one snapshot, by Arrow: rows whose key columns are among the keys asked for, needed columns only.
+
+Values reach Arrow as values, never as text. A composite key is looked up column by column, which may bring more rows
+than asked for; the view's own conditions decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.algebra.types import Schema
+from weir.sources.arrow import arrow_schema, arrow_type
+from weir.sources.files.shapes import checked
+from weir.sources.files.snapshots import Snapshot
+from weir.sources.source import LookupAnswer, SnapshotReader, SourceError
+
+_PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a visit answers from, per table; picklable, so that tasks can read the same snapshots."""
+
+    snapshots: Mapping[Relation, Snapshot]
+    schemas: Mapping[Relation, Schema]
+
+    def answer(self, lookup: Lookup) -> LookupAnswer:
+        """The rows of one lookup. Files have no index: whole columns are read."""
+        snapshot, schema = self.snapshots[lookup.relation], self.schemas[lookup.relation]
+        if lookup.keys is None:
+            return LookupAnswer(read(snapshot, schema.only(lookup.columns)))
+        keys = _keys(lookup, schema)
+        if not keys:
+            return LookupAnswer(arrow_schema(schema.only(lookup.columns)).empty_table())
+        found = read(snapshot, schema.only({*lookup.columns, *keys}), _sure(keys))
+        for name, values in keys.items():
+            if pa.types.is_floating(values.type):
+                found = found.filter(pc.is_in(pc.add(found.column(name), 0.0), value_set=values))
+        return LookupAnswer(found.select(lookup.columns), indexed=False)
+
+
+def read(snapshot: Snapshot, schema: Schema, condition: Any = None) -> pa.Table:
+    """The columns of a snapshot, in one table."""
+    try:
+        table = dataset(snapshot.paths, schema).to_table(columns=list(schema.names), filter=condition)
+    except (OSError, pa.ArrowException) as problem:
+        raise SourceError(f"snapshot {snapshot.place} cannot be read: {str(problem).splitlines()[0]}") from problem
+    return checked(table, str(snapshot.place))
+
+
+def batches(paths: Sequence[str], schema: Schema) -> Iterator[pa.RecordBatch]:
+    for batch in dataset(paths, schema).to_batches(columns=list(schema.names)):
+        yield from checked(pa.Table.from_batches([batch]), paths[0]).to_batches()
+
+
+def dataset(paths: Sequence[str], schema: Schema) -> Any:
+    return ds.dataset(list(paths), schema=arrow_schema(schema), format=_PARQUET)
+
+
+def _keys(lookup: Lookup, schema: Schema) -> dict[str, pa.Array]:
+    """Per key column the values asked for; NULL equals nothing, so no key with one is sent."""
+    assert lookup.keys is not None
+    rows = [row for row, _ in lookup.keys.keep(lookup.key_columns).items() if None not in row]
+    columns = zip(lookup.key_columns, zip(*rows, strict=True), strict=True) if rows else ()
+    return {name: pa.array(set(values), arrow_type(schema.type_of(name))) for name, values in columns}
+
+
+def _sure(keys: Mapping[str, pa.Array]) -> Any:
+    """The condition on all but fractions: the statistics of a Parquet file do not know NaN."""
+    conditions = [ds.field(name).isin(values) for name, values in keys.items() if not pa.types.is_floating(values.type)]
+    if not conditions:
+        return None
+    first, *rest = conditions
+    for condition in rest:
+        first = first & condition
+    return first
+
+
+@dataclass(frozen=True)
+class FilesReader(SnapshotReader):
+    """Lookups in the snapshots of one visit, in any process that sees the files."""
+
+    shown: Shown
+
+    def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        answers = tuple(self.shown.answer(lookup) for lookup in lookups)
+        for snapshot in self.shown.snapshots.values():
+            if not snapshot.is_unchanged():
+                raise SourceError(f"snapshot {snapshot.place} was changed or removed while it was read")
+        return answers
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,270 @@
+"""Files as a source: successive snapshots of a table, compared as bags; the difference is one transaction.
+
+A visit looks for snapshots that became complete since the last one, delivers the difference that each makes, in the
+order of their names, and answers from the newest one that it has delivered. So FIFO holds by construction: nothing is
+read from a snapshot whose changes are not delivered with it. A snapshot that is missing, torn or still being written
+is held back (``held_back`` says why); the answers then still come from the last one delivered.
+
+Snapshots must not change once they are complete; one that did, or that was removed while it is still needed, is
+noticed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.algebra.types import Schema
+from weir.sources.files.catalogue import Catalogue, Step
+from weir.sources.files.compare import broken_key, difference
+from weir.sources.files.csv_copy import CsvCopies
+from weir.sources.files.lookup import FilesReader, Shown, batches
+from weir.sources.files.options import FilesOptions
+from weir.sources.files.position import parts_of, position_of
+from weir.sources.files.shapes import checked
+from weir.sources.files.snapshots import Incomplete, Snapshot
+from weir.sources.source import (
+    LOAD_AGAIN,
+    TRANSACTION,
+    Description,
+    Finding,
+    Load,
+    LoadAgain,
+    Partition,
+    Position,
+    SnapshotReader,
+    Source,
+    SourceError,
+    Transaction,
+    Visit,
+)
+
+MOST_SNAPSHOTS = 10  # delivered by one visit; the next goes on
+
+
+class FilesSource(Source):
+    """One folder of snapshots."""
+
+    def __init__(self, options: FilesOptions, spark: SparkSession | None = None) -> None:
+        self.options, self.name = options, options.name
+        self.held_back: tuple[Finding, ...] = ()  # snapshots that the last look found and could not use yet
+        self._catalogue = Catalogue(options)
+        self._session = spark
+        self._watched: dict[Relation, Schema] = {}
+        self._stored: dict[Relation, Schema] = {}  # watched columns and the key's
+        self._at: dict[Relation, Snapshot] | None = None  # delivered
+        self._work: Path | None = None
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        return self._catalogue.describe()
+
+    def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        watched, stored = {}, {}
+        for relation, names in columns.items():
+            schema = self._catalogue.schema(relation, names)
+            watched[relation] = schema.only(names)
+            stored[relation] = schema.only(dict.fromkeys([*names, *self._key(relation)]))
+        self._watched, self._stored = watched, stored
+
+    def _key(self, relation: Relation) -> tuple[str, ...]:
+        return tuple(self.options.keys.get(relation.table, ()))
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            self._session = SparkSession.builder.getOrCreate()
+        return self._session
+
+    # -- load -------------------------------------------------------------------------------------------------------
+
+    def load(self) -> Load:
+        """The newest snapshot of every watched table."""
+        self._at = {}
+        for _, moved in self._steps({}):
+            self._at |= moved
+        if missing := [relation for relation in self._watched if relation not in self._at]:
+            self._at = None
+            why = "; ".join(finding.problem for finding in self.held_back) or "its folder holds no snapshot"
+            raise SourceError(f"table {missing[0]} has no complete snapshot to load: {why}")
+        self._check_loadable(self._at)
+        parts = [
+            Partition(relation, self._watched[relation].names, path)
+            for relation in self._watched
+            for path in self._readable(relation, self._at[relation]).paths
+        ]
+        return Load(position_of(self._at), tuple(parts))
+
+    def _check_loadable(self, at: Mapping[Relation, Snapshot]) -> None:
+        for relation, snapshot in at.items():
+            try:
+                self._check(relation, snapshot)
+                self._readable(relation, snapshot)
+            except Incomplete as problem:
+                raise SourceError(
+                    f"snapshot {snapshot.place} of table {relation} cannot be loaded: {problem}"
+                ) from None
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        yield from batches([partition.detail], self._watched[partition.relation].only(partition.columns))
+        self._check_there((self._at or {}).items())
+
+    def end_load(self) -> None:
+        """Snapshots stay as they are: nothing is held."""
+
+    # -- visit ------------------------------------------------------------------------------------------------------
+
+    def resume(self, position: Position) -> None:
+        parts = parts_of(position, self.name)
+        at = {}
+        for relation in self._watched:
+            if relation.table not in parts:
+                raise LoadAgain(f"table {relation} is not in the position: {LOAD_AGAIN}")
+            at[relation] = self._delivered(relation, *parts[relation.table])
+        self._at = at
+
+    def _delivered(self, relation: Relation, name: str, mark: str) -> Snapshot:
+        """The snapshot that the warehouse has, still as it was."""
+        try:
+            snapshot = self._catalogue.shelf(relation.table).open(name)
+        except Incomplete as problem:
+            raise LoadAgain(
+                f"snapshot '{name}' of table {relation}, which was delivered: {problem}; {LOAD_AGAIN}"
+            ) from None
+        if snapshot.fingerprint != mark:
+            raise LoadAgain(f"snapshot {snapshot.place} was changed after it had been delivered: {LOAD_AGAIN}")
+        self._catalogue.check_shape(relation, snapshot, self._stored[relation])
+        return snapshot
+
+    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+        if self._at is None:
+            raise SourceError(f"source '{self.name}': call load or resume before visit")
+        self._check_there(self._at.items())
+        at, news = dict(self._at), _News()
+        for name, moved in self._steps(at)[:MOST_SNAPSHOTS]:
+            try:
+                news.add(name, self._changes(at, moved))
+            except Incomplete as problem:
+                self.held_back += (Finding("warning", f"snapshot '{name}' waits: {problem}"),)
+            else:
+                at |= moved
+        shown = self._shown(at)
+        answers = tuple(shown.answer(lookup) for lookup in lookups)
+        self._check_there(at.items())
+        self._at = at
+        held = shown if hold else None
+        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=held)
+
+    def _changes(self, at: Mapping[Relation, Snapshot], moved: Mapping[Relation, Snapshot]) -> dict[Relation, pa.Table]:
+        """What a step changes, per table; Incomplete when its files change meanwhile."""
+        try:
+            found = {relation: self._difference(relation, at[relation], new) for relation, new in moved.items()}
+        except SourceError:
+            self._check_settled(moved)
+            self._check_there(at.items())
+            raise
+        self._check_settled(moved)
+        return found
+
+    def _check_settled(self, moved: Mapping[Relation, Snapshot]) -> None:
+        if not all(snapshot.is_unchanged() for snapshot in moved.values()):
+            raise Incomplete("its files changed while they were read")
+
+    def _difference(self, relation: Relation, old: Snapshot, new: Snapshot) -> pa.Table:
+        self._check(relation, new)
+        before, after = self._readable(relation, old), self._readable(relation, new)
+        return checked(difference(self._spark, before, after, self._watched[relation]), str(new.place))
+
+    def _check(self, relation: Relation, snapshot: Snapshot) -> None:
+        """The snapshot has the watched columns, and its key is one."""
+        self._catalogue.check_shape(relation, snapshot, self._stored[relation])
+        key = self._key(relation)
+        if key and (
+            example := broken_key(self._spark, self._readable(relation, snapshot), self._stored[relation], key)
+        ):
+            raise SourceError(
+                f"snapshot {snapshot.place}: ({', '.join(key)}) is declared as the key of table {relation}, but "
+                f"({example}) occurs twice or has a NULL; mend the snapshot or remove it, or change the declared key"
+            )
+
+    def _check_there(self, at: Iterable[tuple[Relation, Snapshot]]) -> None:
+        for relation, snapshot in at:
+            if not snapshot.is_unchanged():
+                raise LoadAgain(
+                    f"snapshot {snapshot.place} of table {relation} was changed or removed while it was needed; keep a "
+                    f"snapshot until the next one has been committed; {LOAD_AGAIN}"
+                )
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    def _steps(self, at: Mapping[Relation, Snapshot]) -> list[Step]:
+        """The snapshots after ``at``, in the order of their names; what must wait goes to ``held_back``."""
+        steps, self.held_back = self._catalogue.steps(
+            {relation: at[relation].name if relation in at else "" for relation in self._watched}
+        )
+        return steps
+
+    def _readable(self, relation: Relation, snapshot: Snapshot) -> Snapshot:
+        """The snapshot as Parquet."""
+        if snapshot.format == "parquet":
+            return snapshot
+        return self._copies.copy_of(snapshot, self._stored[relation])
+
+    @property
+    def _copies(self) -> CsvCopies:
+        if self._work is None:
+            self._work = Path(self.options.work or tempfile.mkdtemp(prefix="weir-files-"))
+        return CsvCopies(self.options, self._work)
+
+    def _shown(self, at: Mapping[Relation, Snapshot]) -> Shown:
+        return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
+
+    def reader(self, snapshot: Any) -> SnapshotReader:
+        return FilesReader(snapshot)
+
+    def release(self) -> None:
+        """Snapshots stay as they are: nothing is held."""
+
+    # -- after the commit -------------------------------------------------------------------------------------------
+
+    def acknowledge(self, position: Position) -> None:
+        """Forgets copies of older snapshots; deletes older snapshots themselves only if the options say so."""
+        for table, (name, _) in parts_of(position, self.name).items():
+            if self._work is not None:
+                self._copies.forget_before(table, name)
+            if self.options.delete_acknowledged:
+                self._catalogue.shelf(table).delete_before(name)
+
+    def close(self) -> None:
+        if self._work is not None and not self.options.work:
+            shutil.rmtree(self._work, ignore_errors=True)
+        self._work = None
+
+
+@dataclass
+class _News:
+    """What one visit delivers; a snapshot that changes nothing is no transaction."""
+
+    transactions: list[Transaction] = field(default_factory=list)
+    tables: dict[Relation, list[pa.Table]] = field(default_factory=dict)
+
+    def add(self, name: str, found: Mapping[Relation, pa.Table]) -> None:
+        changed = {relation: table for relation, table in found.items() if table.num_rows}
+        for relation, table in changed.items():
+            number = pa.array([len(self.transactions)] * table.num_rows, pa.int32())
+            self.tables.setdefault(relation, []).append(table.append_column(TRANSACTION, number))
+        if changed:
+            self.transactions.append(Transaction(name))
+
+    def changes(self) -> dict[Relation, pa.Table]:
+        return {relation: pa.concat_tables(tables) for relation, tables in self.tables.items()}

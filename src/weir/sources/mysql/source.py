@@ -1,0 +1,421 @@
+"""A MariaDB or MySQL database as a source: its row binlog, and answers from snapshots at known places of that log.
+
+A visit opens a snapshot whose place in the binlog is known (``snapshot.py``), answers, and reads the log up to that
+place (``log.py``, ``groups.py``). The transactions that ended at or before it are delivered; the rest stay in the
+stream. A visit without questions needs no snapshot: it delivers up to the end of the log, and a later snapshot must
+not lie before that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pymysql
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.algebra.types import Type
+from weir.sources.mysql.changes import Watched
+from weir.sources.mysql.columns import SINGLE_BYTE, our_type
+from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, Delivery
+from weir.sources.mysql.describe import Catalogue, Known, describe
+from weir.sources.mysql.events import Gtid
+from weir.sources.mysql.groups import Assembler
+from weir.sources.mysql.load import partitions, select
+from weir.sources.mysql.log import LogStream
+from weir.sources.mysql.lookup import Reader
+from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
+from weir.sources.mysql.position import Gtids, LogPosition, Place, format_gtids, parse_gtids
+from weir.sources.mysql.snapshot import Snapshots
+from weir.sources.mysql.two_phase import Prepared
+from weir.sources.mysql.wire import LOST, is_lost
+from weir.sources.source import (
+    LOAD_AGAIN,
+    Description,
+    Load,
+    LookupAnswer,
+    Partition,
+    Position,
+    SchemaChanged,
+    SnapshotReader,
+    Source,
+    SourceError,
+    Visit,
+)
+
+_GONE = (1054, 1146)  # unknown column, unknown table
+_ATTEMPTS = 3
+_SNAPSHOTS = 200  # to try until one has no XA COMMIT just before it
+T = TypeVar("T")
+
+
+class MysqlSource(Source):
+    """One database of a MariaDB or MySQL server."""
+
+    snapshots_class: type[Snapshots] = Snapshots
+
+    def __init__(self, options: MysqlOptions) -> None:
+        self.options = options
+        self.name = options.name
+        self._control: Any = None
+        self._snapshots: Snapshots | None = None
+        self._reader: Reader | None = None
+        self._stream: LogStream | None = None
+        self._assembler: Assembler | None = None
+        self._tables: dict[str, Known] = {}
+        self._watched: dict[str, Watched] = {}
+        self._asked: dict[tuple[str, tuple[str, ...]], Watched] = {}
+        self._characters: dict[str, str] = {}
+        self._stopped: SourceError | None = None
+        self._loading = False
+
+    # -- what there is
+    # -------------------------------------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        return self._connected(lambda: describe(self._catalogue(), self.name))
+
+    def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        self._connected(lambda: self._watch(columns))
+
+    def _watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        catalogue = self._catalogue()
+        self._tables = catalogue.tables()
+        for finding in catalogue.blocking_findings():
+            raise SourceError(f"source {self.name}: {finding.problem}; to mend it: {finding.remedy}")
+        self._version, self._fold_case = catalogue.version, catalogue.settings.get("lower_case_table_names", "0") != "0"
+        self._watched = {r.table: self._choose(r, tuple(names)) for r, names in columns.items()}
+        self._asked = {}
+        if set(MARKER_COLUMNS) <= set(self._tables.get(MARKER, Known()).columns) and MARKER not in self._watched:
+            self._watched[MARKER] = self._choose(Relation(self.name, MARKER), MARKER_COLUMNS)
+        used = {column.characters for table in self._watched.values() for column in table.columns}
+        self._characters = {name: catalogue.single_byte_table(name) for name in used if name in SINGLE_BYTE}
+
+    def _catalogue(self) -> Catalogue:
+        if self._control is None:
+            self._control = self.options.connect()
+        return Catalogue(self._control, self.name, self.options.database, self.options.locks)
+
+    def _choose(self, relation: Relation, names: tuple[str, ...]) -> Watched:
+        """Some columns of a table; refuses by name what cannot be had."""
+        known = self._tables.get(relation.table)
+        if known is None:
+            there = ", ".join(sorted(self._tables)) or "none that this account may read"
+            raise SourceError(
+                f"source {self.name} has no table '{relation.table}' in database {self.options.database}; tables: "
+                f"{there}"
+            )
+        if known.refusal:
+            raise SourceError(f"table {relation} cannot be used: {known.refusal}")
+        return Watched(
+            relation, tuple(known.columns[n] for n in names if self._usable(relation, known, n)), _types(known, names)
+        )
+
+    def _usable(self, relation: Relation, known: Known, name: str) -> bool:
+        if name not in known.columns:
+            raise SourceError(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
+        if isinstance(why := our_type(known.columns[name]), str):
+            raise SourceError(f"column {relation}.{name} cannot be used: its type is {why}")
+        return True
+
+    # -- first load
+    # ----------------------------------------------------------------------------------------------------------
+
+    def load(self) -> Load:
+        """All watched tables in one snapshot on one connection: MariaDB and MySQL cannot share a snapshot between
+        connections.
+        """
+        return self._connected(self._load)
+
+    def _load(self) -> Load:
+        self._reset()
+        tables = [table for table in self._watched if table != MARKER]
+        self._start_of_load()
+        self._open_settled(tables, self._follow_load)
+        self._check_unchanged()
+        self._assembler_now.is_delivered = lambda end, gtid: False
+        self._loading = True
+        parts = [
+            part
+            for table in tables
+            for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])
+        ]
+        return Load(str(self._position()), tuple(parts))
+
+    def _start_of_load(self) -> None:
+        """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
+        start = self._snapshots_now.end_of_log()
+        assembler = self._assembler = self._new_assembler()
+        if not self.options.locks:
+            prepared = self._prepared()
+            prepared.wait_until_gone(prepared.names())
+        if self._version.is_mariadb:
+            with self._control.cursor() as cursor:
+                cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
+                assembler.gtids = parse_gtids(cursor.fetchone()[0] or "")
+        self._stream = LogStream(self.options.connect, assembler, False, self.options.server_id)
+        self._stream.open(start)
+
+    def _follow_load(self, place: Place) -> None:
+        """What ends at or before the load's snapshot is in the load."""
+        self._assembler_now.is_delivered = lambda end, gtid: end <= place
+        self._stream_now.read_until(place)
+        self._assembler_now.ready = []
+
+    def _check_unchanged(self) -> None:
+        """The tables are locked against DDL now: they must be as they were when ``watch`` looked."""
+        found = self._catalogue().tables()
+        for name, table in self._watched.items():
+            now = found.get(name, Known()).columns
+            for column in table.columns:
+                if now.get(column.name) != column:
+                    self._snapshots_now.close()
+                    raise SchemaChanged(
+                        f"column {table.relation}.{column.name} has changed since the views were checked; begin again"
+                    )
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        if not self._loading or self._reader is None:
+            raise SourceError(
+                f"source {self.name}: no load is open in this process; MariaDB and MySQL cannot share a snapshot, so "
+                "read the parts where load() was called"
+            )
+        table = self._asking(partition.relation, partition.columns)
+        statement, values = select(table, partition)
+        yield from self._reader.stream(statement, table, values)
+
+    def end_load(self) -> None:
+        if self._loading:
+            self._loading = False
+            self._snapshots_now.close()
+
+    # -- going on
+    # --------------------------------------------------------------------------------------------------------------
+
+    def resume(self, position: Position) -> None:
+        self._connected(lambda: self._resume(LogPosition.parse(position)))
+
+    def _resume(self, position: LogPosition) -> None:
+        self._reset()
+        by_gtid = self.options.positions == "gtid"
+        assembler = self._assembler = self._new_assembler()
+        assembler.gtids = parse_gtids(position.start_gtid)
+        assembler.unsettled = set(position.unsettled)
+        stream = self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
+        if by_gtid:
+            delivered = parse_gtids(position.gtid)
+            assembler.is_delivered = lambda end, gtid: gtid is not None and _has(delivered, gtid)
+        else:
+            stream.made = {position.start.file: (position.made, position.server)}
+            assembler.is_delivered = lambda end, gtid: end <= position.place
+            assembler.last_end = position.last
+        stream.open(position.start)
+
+    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+        if self._stopped is not None:
+            raise self._stopped
+        if self._stream is None:
+            raise SourceError(f"source {self.name}: call load or resume before visit")
+        return self._connected(lambda: self._visit(lookups))
+
+    def _visit(self, lookups: Sequence[Lookup]) -> Visit:
+        if not lookups:
+            place = self._snapshots_now.end_of_log()
+            self._follow(place)
+            return self._deliver(())
+        return self._deliver(self._ask(lookups))
+
+    def _ask(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        """Answers from one snapshot, and the log read up to it."""
+        asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
+        try:
+            self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
+            assert self._reader is not None
+            rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
+        except pymysql.MySQLError as problem:
+            if problem.args[0] in _GONE:
+                raise self._stop(
+                    SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")
+                ) from None
+            raise
+        finally:
+            _quietly(self._snapshots_now.close)
+        return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
+
+    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
+        """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it."""
+        snapshots, assembler = self._snapshots_now, self._assembler_now
+        for _ in range(_SNAPSHOTS):
+            if assembler.unsettled and not self.options.locks:
+                follow(snapshots.end_of_log())
+                self._settle()
+            place = snapshots.open(tables, self.options.locks, assembler.last_end)
+            follow(place)
+            if self.options.locks or (not assembler.unsettled and assembler.is_whole_at(place)):
+                assembler.unsettled.clear()
+                return
+            snapshots.close()
+        raise SourceError(
+            f'source {self.name}: {_SNAPSHOTS} snapshots in a row had no sure place; use kind = "mariadb-locks"'
+        )
+
+    def _settle(self) -> None:
+        """Waits until the XA transactions that the log has shown so far are visible."""
+        self._prepared().wait_until_gone(self._assembler_now.unsettled)
+        self._assembler_now.unsettled.clear()
+
+    def _prepared(self) -> Prepared:
+        return Prepared(self._control, self.name, self.options.lock_seconds)
+
+    def _follow(self, place: Place) -> None:
+        """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying
+        again.
+        """
+        try:
+            self._stream_now.read_until(place)
+        except Unreachable:
+            raise
+        except SourceError as problem:
+            raise self._stop(problem) from None
+
+    def _stop(self, problem: SourceError) -> SourceError:
+        self._stopped = problem
+        return problem
+
+    def _deliver(self, answers: tuple[LookupAnswer, ...]) -> Visit:
+        delivery = Delivery(self._characters, self._watched.get(MARKER))
+        try:
+            delivery.add_all(self._assembler_now.ready)
+            changes = delivery.changes()
+        except SourceError as problem:
+            raise self._stop(problem) from None
+        position = str(self._position())
+        self._assembler_now.ready = []
+        return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
+
+    def _position(self) -> LogPosition:
+        assembler, stream = self._assembler_now, self._stream_now
+        waiting = assembler.waiting
+        place = stream.safe  # at or behind the place asked for, with no transaction between the two
+        start = waiting.begin if waiting else place
+        made, server = stream.made[start.file]
+        stream.made = {
+            file: known for file, known in stream.made.items() if Place(file, 0).order >= Place(start.file, 0).order
+        }
+        gtids = format_gtids(assembler.gtids)
+        before = format_gtids(waiting.gtids_before) if waiting else gtids
+        return LogPosition(
+            place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)), assembler.last_end
+        )
+
+    # -- answers
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def _asking(self, relation: Relation, columns: Sequence[str]) -> Watched:
+        key = relation.table, tuple(columns)
+        if key not in self._asked:
+            self._asked[key] = self._choose(relation, key[1])
+        return self._asked[key]
+
+    def _indexed(self, lookup: Lookup) -> bool:
+        """Whether an index begins with one of the key columns; reading a whole table needs none."""
+        indexes = self._tables[lookup.relation.table].indexes
+        return lookup.keys is None or any(index[0] in lookup.key_columns for index in indexes)
+
+    def reader(self, snapshot: Any) -> SnapshotReader:
+        raise SourceError(
+            f"source {self.name}: MariaDB and MySQL cannot share a snapshot between connections; ask through visit"
+        )
+
+    def release(self) -> None:
+        """Nothing is held: ``visit`` gives no snapshot to share."""
+
+    def acknowledge(self, position: Position) -> None:
+        """The server keeps its binlog as long as its own settings say (binlog_expire_logs_seconds)."""
+
+    # -- connections
+    # -----------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.end()
+        if self._control is not None:
+            self._control._force_close()
+        self._snapshots = self._control = self._reader = None
+        self._loading = False
+
+    def _connected(self, act: Callable[[], T]) -> T:
+        """Runs it, and again on new connections when they were lost; it must leave nothing half done."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._connect()
+                return act()
+            except LOST as problem:
+                self._disconnect()
+                if not is_lost(problem):
+                    raise SourceError(f"source {self.name}: {reason(problem)}") from None
+                if attempt == _ATTEMPTS - 1:
+                    raise Unreachable(
+                        f"source {self.name}: lost the connection to {self.options.where}: {reason(problem)}"
+                    ) from None
+                time.sleep(0.05 * attempt)
+        raise AssertionError("unreachable")
+
+    def _connect(self) -> None:
+        if self._control is None:
+            self._control = self.options.connect()
+        if self._snapshots is None and self._watched:
+            self._snapshots = self.snapshots_class(self.options, self._version)
+            self._reader = Reader(self._snapshots.connection)
+
+    def _reset(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        if self._loading:
+            self.end_load()
+        self._stopped = None
+        self._connect()
+
+    def _new_assembler(self) -> Assembler:
+        folded = {(name.lower() if self._fold_case else name): table for name, table in self._watched.items()}
+        return Assembler(self.name, self.options.database, folded, self._fold_case)
+
+    @property
+    def _snapshots_now(self) -> Snapshots:
+        if self._snapshots is None:
+            raise SourceError(f"source {self.name}: call watch first")
+        return self._snapshots
+
+    @property
+    def _stream_now(self) -> LogStream:
+        assert self._stream is not None, "no log is open"
+        return self._stream
+
+    @property
+    def _assembler_now(self) -> Assembler:
+        assert self._assembler is not None, "no log is open"
+        return self._assembler
+
+
+def _types(known: Known, names: Sequence[str]) -> tuple[Type, ...]:
+    return tuple(type_ for name in names if isinstance(type_ := our_type(known.columns[name]), Type))
+
+
+def _has(delivered: Gtids, gtid: Gtid) -> bool:
+    return gtid.domain in delivered and gtid.number <= delivered[gtid.domain][1]
+
+
+def _quietly(act: Callable[[], None]) -> None:
+    """A connection that is lost cannot be tidied up, and need not be."""
+    with contextlib.suppress(*LOST):
+        act()

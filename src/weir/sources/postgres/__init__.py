@@ -1,0 +1,1 @@
+"""PostgreSQL as an exact source: logical replication (``postgres``) or a trigger log (``postgres-triggers``)."""

@@ -1,0 +1,422 @@
+"""What both kinds of PostgreSQL source share: the visit in one snapshot, the first load, held snapshots.
+
+A visit is one ``REPEATABLE READ READ ONLY`` transaction. Its tables are locked (ACCESS SHARE, which only TRUNCATE and
+DDL conflict with) *before* the snapshot is taken: TRUNCATE is not safe under snapshots, and a table's shape must be
+the one that the snapshot's catalogue tells. How the changes come is the subclass's part: ``_log_...``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.sources.postgres.catalogue import Keys, TableFacts, differences, read_keys, read_tables, relation_facts
+from weir.sources.postgres.connection import Connection, connect, named_errors, run
+from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
+from weir.sources.postgres.lookup import LookupTable, answer
+from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.position import PostgresPosition
+from weir.sources.postgres.reader import PostgresReader, SnapshotToken, partitions, read_partition
+from weir.sources.postgres.stream import StreamLost
+from weir.sources.postgres.transactions import Watched
+from weir.sources.postgres.visibility import Snapshot
+from weir.sources.source import (
+    LOAD_AGAIN,
+    Description,
+    Load,
+    LoadAgain,
+    LookupAnswer,
+    Partition,
+    SchemaChanged,
+    Source,
+    SourceError,
+    Transaction,
+    Visit,
+)
+
+LOCK_PAUSE = 0.002
+_TABLEOID = -6  # a column that every table has, so that a table shows even where a view needs none of its own
+
+# One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can
+# deadlock with the application's own TRUNCATE, and the application might be the victim.
+_MOMENT = """
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {lock}
+SELECT pg_current_snapshot()::text, {export}
+"""
+# The watched columns' shape: compared as text, read in full only when it differs.
+_SHAPE = """
+SELECT string_agg(concat_ws(' ', c.oid, c.relname, c.relnamespace, c.relfilenode, {mark}, a.attname, a.attnum,
+                            a.atttypid, a.atttypmod, a.attisdropped, a.xmin), ';' ORDER BY c.oid, a.attnum)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE (a.attrelid, a.attnum) IN (VALUES {pairs})
+"""
+_IDENTITY = """
+SELECT (SELECT system_identifier FROM pg_control_system())::text || '/'
+       || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+       pg_current_wal_insert_lsn() - '0/0', current_setting('server_encoding')
+"""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One open snapshot: what it shows, and the name under which others can enter it."""
+
+    snapshot: Snapshot
+    exported: str = ""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a subclass found: the newly visible transactions, and the place in the log before which all is delivered."""
+
+    transactions: tuple[Transaction, ...] = ()
+    changes: Mapping[Relation, pa.Table] = field(default_factory=dict)
+    truncations: Mapping[Relation, tuple[int, ...]] = field(default_factory=dict)
+    bound: int = 0
+
+
+class PostgresBase(Source):
+    """A PostgreSQL source by snapshots; subclasses bring the change log."""
+
+    kind: str
+
+    def __init__(self, options: PostgresOptions) -> None:
+        self.options = options
+        self.name = options.name
+        self._connection: Connection | None = None
+        self._holder: Connection | None = None  # holds the snapshot of ``visit(hold=True)``
+        self._loader: Connection | None = None  # holds the snapshot of the open load
+        self._columns: dict[Relation, tuple[str, ...]] = {}
+        self._watched: dict[Relation, Watched] = {}
+        self._tables: dict[Relation, LookupTable] = {}
+        self._position: PostgresPosition | None = None
+        self._shape: str | None = None  # as the last visit found it
+        self._keys: dict[str, Keys] = {}
+        self._shape_text = ""
+        self._moment_texts: dict[bool, str] = {}
+        self._own: set[int] = set()  # our own transactions, which change nothing that is watched
+        self._ready = False  # whether the log is open behind the position
+        self._utf8 = self._has_encoding = True
+        self._server = ""
+
+    # -- what a subclass brings -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _mark(self) -> sql.Composable:
+        """SQL over a table ``c`` of pg_class that changes whenever its change log could have missed something."""
+
+    @abstractmethod
+    def _log_prepare(self, connection: Connection) -> int:
+        """Before a first load: makes sure that the log runs. A snapshot with xmin above the result misses nothing."""
+
+    @abstractmethod
+    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+        """Goes on after ``position``; LoadAgain when the log does not reach back to it."""
+
+    @abstractmethod
+    def _log_bound(self, connection: Connection) -> int:
+        """The bound of a first load's position."""
+
+    def _log_fence(self, snapshot: Snapshot) -> None:
+        """After the snapshot, when it shows something new."""
+
+    @abstractmethod
+    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> Any:
+        """Inside the snapshot's transaction."""
+
+    @abstractmethod
+    def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
+        """After it: the newly visible transactions."""
+
+    @abstractmethod
+    def _log_close(self) -> None: ...
+
+    # -- describe and watch -----------------------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        with named_errors(self.options, "reading the catalogue"):
+            return describe(self._connected(), self.options, self.kind, self._mark_text())
+
+    def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        connection = self._connected()
+        if not self._has_encoding:
+            raise SourceError(f"{self.name}: {'; '.join(NO_ENCODING_PROBLEM)}")
+        with named_errors(self.options, "reading the catalogue"):
+            found = relation_facts(self.name, read_tables(connection, self.options.schema, self._mark_text()))
+            keys = read_keys(connection, self.options.schema)
+            for relation, names in columns.items():
+                refuse_unusable(relation, found.get(relation), names, self.options, self.kind, connection)
+        self._columns = {relation: tuple(names) for relation, names in columns.items()}
+        self._keys = keys
+        self._take_shapes({relation: found[relation] for relation in columns})
+
+    def _take_shapes(self, facts: Mapping[Relation, TableFacts]) -> None:
+        self._watched = {r: Watched(r, facts[r], facts[r].only(names)) for r, names in self._columns.items()}
+        self._tables = {r: LookupTable(r, facts[r], self._keys.get(r.table, Keys())) for r in self._columns}
+        self._shape = None
+        self._shape_text = self._compose_shape()
+        self._moment_texts = {False: self._compose_moment("''"), True: self._compose_moment("pg_export_snapshot()")}
+
+    def _mark_text(self) -> str:
+        return self._mark().as_string(self._connected())
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    def _compose_moment(self, export: str) -> str:
+        tables = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.name) for table in self._tables.values())
+        lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT;").format(tables) if self._tables else sql.SQL("")
+        text = sql.SQL(_MOMENT).format(lock=self._lock(lock), export=sql.SQL(export))
+        return text.as_string(self._connected())
+
+    def _compose_shape(self) -> str:
+        oids = [(w.facts.oid, number) for w in self._watched.values() for number in (_TABLEOID, *w.numbers)]
+        pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
+        return sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs).as_string(self._connected()) if oids else ""
+
+    def _lock(self, statement: sql.Composable) -> sql.Composable:
+        """The naive variant without it is planted in the stress, to see it fail."""
+        return statement
+
+    def _begin(self, connection: Connection, export: bool = False) -> Moment:
+        """Opens a snapshot; tries again while a table is locked exclusively, holding nothing meanwhile."""
+        until = time.monotonic() + self.options.lock_timeout
+        while True:
+            try:
+                ((snapshot, name),) = run(connection, self._moment_texts[export])
+                return Moment(Snapshot.parse(snapshot), name)
+            except psycopg.errors.LockNotAvailable:
+                if time.monotonic() > until:
+                    raise
+                run(connection, "ROLLBACK")
+                time.sleep(LOCK_PAUSE)
+            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as problem:
+                text = f"{self.name}: a watched table was dropped or renamed ({str(problem).strip()}); {LOAD_AGAIN}"
+                raise SchemaChanged(text) from problem
+
+    def _check_shape(self, connection: Connection) -> None:
+        """Before anything is delivered: the watched columns are what they were at the position."""
+        assert self._position is not None
+        row = connection.execute(self._shape_text).fetchone() if self._shape_text else None
+        shape = row[0] if row is not None else ""
+        if shape is not None and shape == self._shape:
+            return
+        found = relation_facts(self.name, self._facts(connection))
+        self._refuse_differences(self._position.tables, found)
+        self._shape = shape
+
+    def _refuse_differences(self, before: Mapping[str, Any], found: Mapping[Relation, TableFacts]) -> None:
+        problems = [p for r in self._watched for p in differences(str(r), before[r.table], found.get(r))]
+        if problems:
+            raise SchemaChanged(f"{self.name}: {'; '.join(problems)}; {LOAD_AGAIN}")
+
+    # -- visit ------------------------------------------------------------------------------------------------------
+
+    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+        if self._position is None:
+            raise SourceError(f"{self.name}: visited before load or resume")
+        if hold and self._holder is not None:
+            raise SourceError(f"{self.name}: a snapshot is already held; release it first")
+        try:
+            return self._try_visit(lookups, hold)
+        except (StreamLost, psycopg.Error) as problem:
+            if not _is_lost(problem):
+                with named_errors(self.options, "visiting"):
+                    raise
+        # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
+        with self._lost_streams(), named_errors(self.options, "visiting"):
+            return self._try_visit(lookups, hold)
+
+    def _try_visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+        """A visit that fails leaves nothing half-taken: the next one starts from the last one's position."""
+        assert self._position is not None
+        try:
+            if not self._ready:
+                self.resume(str(self._position))
+            return self._visit(lookups, hold)
+        except BaseException:
+            if hold:
+                self.release()
+            self._drop()
+            raise
+
+    def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+        assert self._position is not None
+        connection = self._connected()
+        moment = self._begin(connection, export=hold)
+        snapshot = moment.snapshot
+        quiet = self._is_quiet(snapshot)
+        if not quiet:
+            self._check_shape(connection)
+            self._log_fence(snapshot)
+        answers = tuple(self._answer(connection, lookup) for lookup in lookups)
+        found = self._log_within(connection, snapshot, quiet)
+        if hold:
+            self._holder, self._connection = connection, None
+        else:
+            run(connection, "COMMIT")
+        delivery = self._log_after(found, snapshot, quiet)
+        self._own = {xid for xid in self._own if not snapshot.shows(xid)}
+        self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
+        token = SnapshotToken(self.options, moment.exported, self._tables, self._utf8) if hold else None
+        return Visit(
+            delivery.transactions, delivery.changes, answers, str(self._position), delivery.truncations, snapshot=token
+        )
+
+    def _answer(self, connection: Connection, lookup: Lookup) -> LookupAnswer:
+        return answer(connection, lookup, self._tables, self._utf8)
+
+    def _is_quiet(self, snapshot: Snapshot) -> bool:
+        """Nothing became visible since the last visit but our own fences: no log to read, and no fence needed."""
+        assert self._position is not None
+        news = snapshot.news(self._position.snapshot)
+        return news is not None and news <= self._own
+
+    # -- first load -------------------------------------------------------------------------------------------------
+
+    def load(self) -> Load:
+        """Waits for a snapshot that misses nothing of the log, and exports it."""
+        self.end_load()
+        self._log_close()
+        with named_errors(self.options, "beginning a first load"), self._lost_streams():
+            connection = self._connected()
+            after = self._log_prepare(connection)
+            moment = self._settled_moment(connection, after)
+            facts = relation_facts(self.name, self._facts(connection))
+            self._loader, self._connection = connection, None
+            self._refuse_differences(self._traces({r: w.facts for r, w in self._watched.items()}), facts)
+            bound = self._log_bound(self._connected())
+            self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
+            self._shape = None
+            self._log_open(self._connected(), self._position)
+            self._ready = True
+        parts = partitions(self._tables.values(), self._columns, facts, moment.exported, self.options)
+        return Load(str(self._position), tuple(parts))
+
+    def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
+        return {relation.table: facts[relation].trace(names) for relation, names in self._columns.items()}
+
+    def _facts(self, connection: Connection) -> list[TableFacts]:
+        oids = [watched.facts.oid for watched in self._watched.values()]
+        return read_tables(connection, self.options.schema, self._mark_text(), oids)
+
+    def _settled_moment(self, connection: Connection, after: int) -> Moment:
+        """A snapshot in which every transaction up to ``after`` has ended."""
+        until = time.monotonic() + self.options.load_timeout
+        while True:
+            moment = self._begin(connection, export=True)
+            if moment.snapshot.xmin > after:
+                return moment
+            run(connection, "ROLLBACK")
+            if time.monotonic() > until:
+                raise SourceError(
+                    f"{self.name}: transaction {moment.snapshot.xmin} has been open for more than "
+                    f"{self.options.load_timeout:g} s, and a first load must wait for it; end it "
+                    "(see pg_stat_activity.backend_xid and pg_prepared_xacts) and load again"
+                )
+            time.sleep(0.02)
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition)
+
+    def end_load(self) -> None:
+        _close_quietly(self._loader)
+        self._loader = None
+
+    # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
+
+    def resume(self, position: str) -> None:
+        self._drop()
+        parsed = PostgresPosition.parse(position, self.name)
+        with named_errors(self.options, "resuming"), self._lost_streams():
+            connection = self._connected()
+            self._check_server(connection, parsed)
+            self._log_open(connection, parsed)
+        self._position = parsed
+        self._shape = None
+        self._ready = True
+
+    def _check_server(self, connection: Connection, position: PostgresPosition) -> None:
+        """The same cluster, on the same timeline, not set back to an earlier state."""
+        ((server, reached, _),) = run(connection, _IDENTITY)
+        if server != position.server:
+            raise LoadAgain(
+                f"{self.name}: the position was made on server {position.server} (cluster/timeline), this is {server}: "
+                f"restored from a backup, or another server has taken over; {LOAD_AGAIN}"
+            )
+        if int(reached) < position.bound:
+            raise LoadAgain(
+                f"{self.name}: the server's log ends before the position: it was set back to an earlier state; "
+                f"{LOAD_AGAIN}"
+            )
+        if unknown := [str(relation) for relation in self._watched if relation.table not in position.tables]:
+            raise LoadAgain(
+                f"{self.name}: the position does not cover {', '.join(unknown)}: not watched then; {LOAD_AGAIN}"
+            )
+
+    def reader(self, snapshot: Any) -> PostgresReader:
+        return PostgresReader(snapshot)
+
+    def release(self) -> None:
+        if self._holder is not None:
+            if self._connection is None and not self._holder.closed:
+                with contextlib.suppress(psycopg.Error):
+                    run(self._holder, "ROLLBACK")
+                self._connection = self._holder
+            else:
+                _close_quietly(self._holder)
+            self._holder = None
+
+    def close(self) -> None:
+        self.end_load()
+        self._disconnect()
+
+    # -- connections ------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = connect(self.options)
+            with named_errors(self.options, "connecting"):
+                ((self._server, _, encoding),) = run(connection, _IDENTITY)
+            self._connection = connection
+            self._utf8, self._has_encoding = encoding == "UTF8", encoding != NO_ENCODING
+        return self._connection
+
+    def _disconnect(self) -> None:
+        self._drop()
+        _close_quietly(self._holder)
+        self._holder = None
+
+    def _drop(self) -> None:
+        """Closes the log and the working connection; held snapshots stay."""
+        self._ready = False
+        self._log_close()
+        _close_quietly(self._connection)
+        self._connection = None
+
+    @contextlib.contextmanager
+    def _lost_streams(self) -> Iterator[None]:
+        try:
+            yield
+        except StreamLost as problem:
+            raise SourceError(f"{self.name}: the change stream broke: {problem}; try again") from problem
+
+
+def _is_lost(problem: Exception) -> bool:
+    """Whether the connection broke, rather than one statement failed. The server's own goodbyes are of class 57P."""
+    state = getattr(problem, "sqlstate", None)
+    return isinstance(problem, StreamLost) or state is None or state.startswith(("57P", "08"))
+
+
+def _close_quietly(connection: Connection | None) -> None:
+    if connection is not None:
+        with contextlib.suppress(psycopg.Error):
+            connection.close()

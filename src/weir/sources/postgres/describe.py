@@ -1,0 +1,260 @@
+"""What a PostgreSQL source has, and what is missing for Weir to read it, with the SQL that mends each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from psycopg import sql
+
+from weir.algebra.catalog import Relation, Table
+from weir.algebra.types import Column, Schema
+from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts, read_keys, read_tables
+from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.trigger_log import INSTALL
+from weir.sources.source import LOAD_AGAIN, Description, Finding, SourceError
+
+_SETTINGS = (
+    "server_version", "server_encoding", "wal_level", "max_replication_slots", "max_wal_senders",
+    "max_slot_wal_keep_size", "wal_sender_timeout", "max_connections", "track_commit_timestamp",
+)  # fmt: skip
+_ROLE = """
+SELECT rolname, rolsuper, rolreplication OR rolsuper AS replicates FROM pg_roles WHERE rolname = current_user
+"""
+_UNLIMITED = "-1"
+NO_ENCODING = "SQL_ASCII"
+NO_ENCODING_PROBLEM = (
+    "the database has no encoding (SQL_ASCII): its bytes may be no text at all",
+    "make a database with ENCODING 'UTF8' and move the data there",
+)
+OLDEST_VERSION = 130_000
+
+
+def describe(connection: Connection, options: PostgresOptions, kind: str, mark: str) -> Description:
+    facts = read_tables(connection, options.schema, mark)
+    keys = read_keys(connection, options.schema)
+    settings = _settings(connection)
+    if kind == "postgres":
+        log = _replication(connection, options, settings, facts)
+    else:
+        log = _trigger_log(connection, options)
+    findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
+    tables = tuple(_table(options.name, table, keys.get(table.name, Keys()), kind) for table in facts)
+    unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
+    return Description(tables, unmapped, settings, tuple(findings))
+
+
+def usable(column: ColumnFacts, kind: str) -> bool:
+    """Whether a view may use it: its type is mappable, and the change log carries it."""
+    return column.type is not None and not (column.generated and kind == "postgres")
+
+
+def why_unusable(column: ColumnFacts) -> str:
+    if column.type is not None:
+        return f"{column.shown_type}, generated (logical replication does not send generated columns)"
+    if column.kind == "numeric":
+        return f"{column.shown_type} (needs a precision of at most 38 digits, such as numeric(38,9))"
+    return column.shown_type
+
+
+def _table(source: str, facts: TableFacts, keys: Keys, kind: str) -> Table:
+    columns = [Column(c.name, c.type) for c in facts.columns if usable(c, kind) and c.type is not None]
+    names = {column.name for column in columns}
+    key = keys.key if set(keys.key) <= names else ()
+    foreign = tuple(f for f in keys.foreign_keys if set(f.columns) <= names)
+    return Table(Relation(source, facts.name), Schema(columns), key, foreign, keys.indexes)
+
+
+def _unmapped(facts: TableFacts, kind: str) -> dict[str, str]:
+    return {column.name: why_unusable(column) for column in facts.columns if not usable(column, kind)}
+
+
+def _settings(connection: Connection) -> dict[str, str]:
+    query = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
+    return dict(connection.execute(query, (list(_SETTINGS),)).fetchall())
+
+
+def _general(connection: Connection, options: PostgresOptions, settings: dict[str, str]) -> Iterator[Finding]:
+    if connection.info.server_version < OLDEST_VERSION:
+        yield Finding("error", f"PostgreSQL {settings['server_version']} is too old", "use version 13 or newer")
+    if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (options.schema,)).fetchone() is None:
+        yield Finding("error", f"there is no schema '{options.schema}'", "set schema in the source's options")
+    elif not _has_usage(connection, options.schema):
+        grant = f"GRANT USAGE ON SCHEMA {_quoted(options.schema)} TO {_quoted(options.user)};"
+        yield Finding("error", f"{options.user or 'the role'} may not use schema '{options.schema}'", grant)
+    if settings["server_encoding"] == NO_ENCODING:
+        yield Finding("error", *NO_ENCODING_PROBLEM)
+
+
+def _has_usage(connection: Connection, schema: str) -> bool:
+    query = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
+    return connection.execute(query, (schema,)).fetchone() == (True,)
+
+
+def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[Finding]:
+    user = options.user or "the role"
+    for table in facts:
+        name = _quoted(table.schema, table.name)
+        if not table.readable:
+            yield Finding("error", f"{user} may not read {name}", f"GRANT SELECT ON {name} TO {_quoted(options.user)};")
+        if table.persistence != "p":
+            yield Finding("error", f"{name} is unlogged: its changes are in no log", f"ALTER TABLE {name} SET LOGGED;")
+        if table.row_security:
+            yield Finding(
+                "warning",
+                f"{name} has row-level security: every read fails unless the role may bypass it",
+                f"ALTER ROLE {_quoted(options.user)} BYPASSRLS;",
+            )
+
+
+# -- logical replication --------------------------------------------------------------------------------------------
+
+
+def _replication(
+    connection: Connection, options: PostgresOptions, settings: dict[str, str], facts: Sequence[TableFacts]
+) -> Iterator[Finding]:
+    if settings["wal_level"] != "logical":
+        remedy = "ALTER SYSTEM SET wal_level = 'logical';  -- then restart the server"
+        yield Finding("error", f"wal_level is '{settings['wal_level']}'", remedy)
+    if settings["max_slot_wal_keep_size"] == _UNLIMITED:
+        yield Finding(
+            "warning",
+            "max_slot_wal_keep_size is unlimited: while Weir is stopped, the slot keeps all log and may fill the disk",
+            "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();",
+        )
+    role = connection.execute(_ROLE).fetchone()
+    if role is not None and not role[2]:
+        yield Finding("error", f"role {role[0]} lacks REPLICATION", f"ALTER ROLE {_quoted(role[0])} REPLICATION;")
+    yield from _slot_findings(connection, options)
+    yield from _publication_findings(connection, options, facts)
+
+
+def _slot_findings(connection: Connection, options: PostgresOptions) -> Iterator[Finding]:
+    slot = connection.execute(
+        "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", (options.slot,)
+    ).fetchone()
+    if slot is not None and slot[0] == "lost":
+        yield Finding("error", f"the slot '{options.slot}' is lost", LOAD_AGAIN)
+    if slot is not None and slot[0] == "unreserved":
+        remedy = "run Weir, or raise max_slot_wal_keep_size"
+        yield Finding("warning", f"the slot '{options.slot}' is about to be lost", remedy)
+    taken = connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone()
+    limit = connection.execute("SELECT current_setting('max_replication_slots')::int8").fetchone()
+    if slot is None and taken and limit and taken[0] >= limit[0]:
+        remedy = "ALTER SYSTEM SET max_replication_slots = 20;  -- then restart the server"
+        yield Finding("error", "all replication slots are taken", remedy)
+
+
+def published_tables(connection: Connection, options: PostgresOptions) -> set[str] | None:
+    """The tables of the publication, None when there is no such publication."""
+    if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (options.publication,)).fetchone() is None:
+        return None
+    rows = connection.execute(
+        "SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s",
+        (options.publication, options.schema),
+    ).fetchall()
+    return {row[0] for row in rows}
+
+
+_OPERATIONS = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
+_FILTERS = """
+SELECT c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+JOIN pg_class c ON c.oid = r.prrelid WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
+"""
+FILTERS_SINCE = 150_000
+
+
+def _publication_findings(
+    connection: Connection, options: PostgresOptions, facts: Sequence[TableFacts]
+) -> Iterator[Finding]:
+    publication = _quoted(options.publication)
+    published = published_tables(connection, options)
+    if published is None:
+        names = ", ".join(_quoted(table.schema, table.name) for table in facts[:3]) or "..."
+        create = f"CREATE PUBLICATION {publication} FOR TABLE {names};"
+        yield Finding("error", f"there is no publication {publication}", create)
+        return
+    for problem, remedy in publication_problems(connection, options):
+        yield Finding("error", problem, remedy)
+    for table in facts:
+        name = _quoted(table.schema, table.name)
+        if table.name not in published:
+            yield Finding("warning", f"{name} is not published", f"ALTER PUBLICATION {publication} ADD TABLE {name};")
+        elif table.identity != "f":
+            yield Finding("error", f"{name} does not log whole old rows", f"ALTER TABLE {name} REPLICA IDENTITY FULL;")
+
+
+def publication_problems(connection: Connection, options: PostgresOptions) -> Iterator[tuple[str, str]]:
+    """What makes a publication incomplete: operations left out, row filters, column lists."""
+    publication = _quoted(options.publication)
+    complete = connection.execute(_OPERATIONS, (options.publication,)).fetchone()
+    if complete is not None and not complete[0]:
+        remedy = f"ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, truncate');"
+        yield f"the publication {publication} leaves out some kinds of change", remedy
+    if connection.info.server_version >= FILTERS_SINCE:
+        for (table,) in connection.execute(_FILTERS, (options.publication,)).fetchall():
+            name = _quoted(options.schema, table)
+            alter = f"ALTER PUBLICATION {publication}"
+            remedy = f"{alter} DROP TABLE {name}; {alter} ADD TABLE {name};"
+            yield f"the publication {publication} has a filter or column list for {name}", remedy
+
+
+# -- trigger log ----------------------------------------------------------------------------------------------------
+
+
+def _trigger_log(connection: Connection, options: PostgresOptions) -> Iterator[Finding]:
+    present = connection.execute("SELECT to_regclass(%s)", (_quoted(options.log_schema, "trimmed"),)).fetchone()
+    if present is not None and present[0] is None:
+        yield Finding(
+            "error",
+            f"there is no trigger log in schema '{options.log_schema}'",
+            INSTALL,
+        )
+
+
+# -- refusals -------------------------------------------------------------------------------------------------------
+
+
+def refuse_unusable(
+    relation: Relation,
+    facts: TableFacts | None,
+    names: Sequence[str],
+    options: PostgresOptions,
+    kind: str,
+    connection: Connection,
+) -> None:
+    """Raises when a view cannot use these columns of this table: names what is in the way, and the way out."""
+    if facts is None:
+        raise SourceError(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
+    for name in names:
+        column = facts.column(name)
+        if column is None:
+            raise SourceError(f"{relation} has no column '{name}'")
+        if not usable(column, kind):
+            raise SourceError(f"{relation}.{name} cannot be used by a view: its type is {why_unusable(column)}")
+    for finding in _rights(options, [facts]):
+        if finding.severity == "error":
+            raise SourceError(f"{relation}: {finding.problem}; run: {finding.remedy}")
+    if kind == "postgres":
+        _refuse_unpublished(relation, facts, options, connection)
+
+
+def _refuse_unpublished(
+    relation: Relation, facts: TableFacts, options: PostgresOptions, connection: Connection
+) -> None:
+    name, publication = _quoted(facts.schema, facts.name), _quoted(options.publication)
+    published = published_tables(connection, options)
+    if published is None:
+        create = f"CREATE PUBLICATION {publication} FOR TABLE {name};"
+        raise SourceError(f"{options.name}: there is no publication {publication}; run: {create}")
+    if facts.name not in published:
+        raise SourceError(f"{relation} is not published; run: ALTER PUBLICATION {publication} ADD TABLE {name};")
+    if facts.identity != "f":
+        raise SourceError(f"{relation} does not log whole old rows; run: ALTER TABLE {name} REPLICA IDENTITY FULL;")
+    for problem, remedy in publication_problems(connection, options):
+        raise SourceError(f"{options.name}: {problem}; run: {remedy}")
+
+
+def _quoted(*names: Any) -> str:
+    return sql.Identifier(*names).as_string(None) if all(names) else ".".join(names)

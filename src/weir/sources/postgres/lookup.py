@@ -1,0 +1,286 @@
+"""Lookups: the rows whose key columns occur among the keys, and only the needed columns, as Arrow.
+
+``COPY (SELECT ...) TO STDOUT`` is the fastest way out of PostgreSQL, but takes no bound values. So the keys travel as
+bound values into settings of the transaction (``set_config``), as one array per key column, and the query reads them
+from there: no value ever enters SQL text, and the planner still sees how many keys there are. A semi-join (``IN``)
+returns a row once however many of the keys match it.
+
+The key columns' types decide how to compare so that an index serves and nothing is missed. Where SQL types compare
+unlike Spark's (a float against a decimal, text against a date), the whole table is fetched: more than asked for is
+allowed, less is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+from psycopg import sql
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.algebra.types import INT, Type
+from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts
+from weir.sources.postgres.connection import Connection, copy_out
+from weir.sources.postgres.values import to_arrow
+from weir.sources.source import LookupAnswer, SourceError
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_BIGINT = 1 << 63
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How keys meet a column: both sides' SQL types, and whether an index on the column can serve."""
+
+    array: str  # the element type of the array of keys
+    column: str = ""  # a cast of the column, if it needs one
+
+
+_COMPARISONS = {
+    "int2": Comparison("int8"), "int4": Comparison("int8"), "int8": Comparison("int8"),
+    "numeric": Comparison("numeric"), "float4": Comparison("float8"), "float8": Comparison("float8"),
+    "text": Comparison("text"), "varchar": Comparison("text"), "bpchar": Comparison("bpchar"),
+    "name": Comparison("text"), "uuid": Comparison("uuid"), "json": Comparison("text", "text"),
+    "jsonb": Comparison("text", "text"), "enum": Comparison("text", "text"), "bool": Comparison("bool"),
+    "date": Comparison("date"), "timestamp": Comparison("timestamp"), "timestamptz": Comparison("timestamptz"),
+    "bytea": Comparison("bytea"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LookupTable:
+    """What a lookup needs to know of a table. Picklable: it goes to the tasks that read a held snapshot."""
+
+    relation: Relation
+    facts: TableFacts
+    keys: Keys
+
+    @property
+    def name(self) -> sql.Composable:
+        return sql.Identifier(self.facts.schema, self.facts.name)
+
+    def column(self, name: str) -> ColumnFacts:
+        facts = self.facts.column(name)
+        if facts is None or facts.type is None:
+            raise SourceError(f"{self.relation} has no usable column '{name}'")
+        return facts
+
+
+def answer(
+    connection: Connection, lookup: Lookup, tables: Mapping[Relation, LookupTable], utf8: bool = True
+) -> LookupAnswer:
+    """Answers one lookup in the connection's open transaction."""
+    table = tables.get(lookup.relation)
+    if table is None:
+        raise SourceError(f"a lookup in {lookup.relation}, which is not watched")
+    columns = [table.column(name) for name in lookup.columns]
+    select = select_columns(table, columns)
+    if lookup.keys is None:
+        return LookupAnswer(fetch(connection, select, columns, lookup.relation))
+    arrays = _key_arrays(lookup, table, utf8)
+    if arrays is None:
+        return LookupAnswer(fetch(connection, select, columns, lookup.relation), indexed=False)
+    served = table.keys.serves([name for name in lookup.key_columns if not _compare(table.column(name)).column])
+    if not arrays[0]:
+        return LookupAnswer(_empty(columns), indexed=served)
+    _bind(connection, [_literal(array) for array in arrays])
+    where = _condition([table.column(name) for name in lookup.key_columns], served)
+    return LookupAnswer(fetch(connection, select + where, columns, lookup.relation), indexed=served)
+
+
+def select_columns(table: LookupTable, columns: Sequence[ColumnFacts]) -> sql.Composed:
+    """``SELECT a, b FROM ONLY t``: ONLY, because rows of inheriting tables are those tables' own.
+
+    Without columns (a view may need to know only that there are rows) it is ``SELECT 1``.
+    """
+    shown: list[sql.Composable] = [sql.Identifier(column.name) for column in columns]
+    names = sql.SQL(", ").join(shown or [sql.SQL("1")])
+    return sql.SQL("SELECT {} FROM ONLY {} AS t").format(names, table.name)
+
+
+# -- keys -----------------------------------------------------------------------------------------------------------
+
+
+def _compare(column: ColumnFacts) -> Comparison:
+    return _COMPARISONS[column.kind]
+
+
+def _key_arrays(lookup: Lookup, table: LookupTable, utf8: bool) -> list[list[str]] | None:
+    """The keys as text, an array per key column; None when they can only be compared by fetching everything.
+
+    Keys with a NULL are left out (NULL joins nothing), and so are keys that no value of the column can equal.
+    """
+    assert lookup.keys is not None
+    keys = lookup.keys.keep(lookup.key_columns)
+    columns = [table.column(name) for name in lookup.key_columns]
+    writers = [_writer(c, type_) for c, type_ in zip(columns, keys.schema.types, strict=True)]
+    if any(writer is None for writer in writers):
+        return None
+    arrays = _columns([row for row, _ in keys.items()], [writer for writer in writers if writer is not None])
+    if not utf8 and not all(text.isascii() for array in arrays for text in array):
+        return None  # the server might not know the character; it would refuse the whole array
+    return arrays
+
+
+def _columns(rows: list[tuple[Any, ...]], writers: Sequence[Write]) -> list[list[Any]]:
+    if len(writers) == 1:
+        (write,) = writers
+        return [[text for (value,) in rows if value is not None and (text := write(value)) is not None]]
+    written = [[None if v is None else w(v) for w, v in zip(writers, row, strict=True)] for row in rows]
+    return [list(column) for column in zip(*(row for row in written if None not in row), strict=True)] or [[]]
+
+
+Write = Callable[[Any], str | None]
+
+
+def _writer(column: ColumnFacts, type_: Type) -> Write | None:
+    """How a key of ``type_`` is written for this column; None when types so unlike need the whole table."""
+    assert column.type is not None
+    mine = column.type
+    if type_.is_integer and (mine.is_integer or mine.name == "decimal"):
+        return str
+    if type_.name == "decimal" and (mine.is_integer or mine.name == "decimal"):
+        return _write_integer if mine.is_integer else str
+    if mine.family != type_.family:
+        return None
+    if column.kind == "uuid":
+        return _write_uuid
+    return _WRITERS[mine.name]
+
+
+def _write_integer(value: Decimal) -> str | None:
+    """Nothing for a number that no integer column holds."""
+    whole = int(value)
+    return str(whole) if whole == value and -_BIGINT <= whole < _BIGINT else None
+
+
+def _write_text(value: str) -> str | None:
+    """Nothing for text that PostgreSQL cannot hold: NUL, or half a surrogate pair."""
+    if "\0" in value:
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return None
+    return _quoted(value)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _write_uuid(value: str) -> str | None:
+    return value if _UUID.fullmatch(value) else None
+
+
+def _write_float(value: float) -> str:
+    return repr(float(value))  # 'nan', 'inf' and '-inf' are read as well
+
+
+def _write_moment(value: date | datetime) -> str:
+    return _quoted(value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat())
+
+
+_WRITERS: dict[str, Write] = {
+    "float": _write_float,
+    "double": _write_float,
+    "string": _write_text,
+    "boolean": lambda value: "t" if value else "f",
+    "binary": lambda value: _quoted("\\x" + value.hex()),
+    "date": _write_moment,
+    "timestamp": _write_moment,
+    "timestamp_ntz": _write_moment,
+}
+
+
+def _literal(array: Iterable[str]) -> str:
+    return "{" + ",".join(array) + "}"
+
+
+def _bind(connection: Connection, arrays: Sequence[str]) -> None:
+    """Hands the arrays over as bound values, for the rest of the transaction."""
+    calls = ", ".join("set_config(%s, %s, true)" for _ in arrays)
+    values = [value for at, array in enumerate(arrays) for value in (_setting(at), array)]
+    connection.execute(f"SELECT {calls}", values)
+
+
+def _setting(at: int) -> str:
+    return f"weir.key{at}"
+
+
+def _condition(columns: Sequence[ColumnFacts], served: bool) -> sql.Composed:
+    """``WHERE (a, b::text) IN (SELECT * FROM unnest(keys of a, keys of b))``.
+
+    One column with an index is ``a = ANY (keys of a)``: the index is walked once, in half the time of a join. Without
+    an index a join is better: it can hash.
+    """
+    sides, arrays = [], []
+    for at, column in enumerate(columns):
+        comparison = _compare(column)
+        cast = sql.SQL(f"::{comparison.column}" if comparison.column else "")
+        sides.append(sql.SQL("t.{}{}").format(sql.Identifier(column.name), cast))
+        setting, element = sql.Literal(_setting(at)), sql.SQL(comparison.array)
+        arrays.append(sql.SQL("current_setting({})::{}[]").format(setting, element))
+    if served and len(columns) == 1:
+        return sql.SQL(" WHERE {} = ANY ({})").format(sides[0], arrays[0])
+    comma = sql.SQL(", ")
+    return sql.SQL(" WHERE ({}) IN (SELECT * FROM unnest({}))").format(comma.join(sides), comma.join(arrays))
+
+
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+
+def fetch(
+    connection: Connection, query: sql.Composable, columns: Sequence[ColumnFacts], relation: Relation
+) -> pa.Table:
+    """The query's rows as an Arrow table, read through ``COPY``."""
+    return parse_csv(b"".join(copy_rows(connection, query)), columns, relation)
+
+
+def copy_rows(connection: Connection, query: sql.Composable) -> Iterator[bytes]:
+    return copy_out(connection, sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query))
+
+
+def parse_csv(data: bytes, columns: Sequence[ColumnFacts], relation: Relation) -> pa.Table:
+    """CSV as ``COPY`` writes it: an empty field is NULL, a quoted empty one is the empty string."""
+    if not data:
+        return _empty(columns)
+    if not columns:
+        return parse_csv(data, [_ONE], relation).select([])
+    names = [f"c{at}" for at in range(len(columns))]  # two columns may not share a name in CSV, in SQL they might
+    texts = pa.csv.read_csv(
+        BytesIO(data),
+        read_options=pa.csv.ReadOptions(column_names=names, block_size=max(1 << 20, len(data) + 1), use_threads=False),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.binary()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    arrays = [_typed(texts.column(at), column, relation) for at, column in enumerate(columns)]
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+_ONE = ColumnFacts("1", 0, 0, -1, "", "int", "int4", INT)
+
+
+def _typed(texts: pa.ChunkedArray, column: ColumnFacts, relation: Relation) -> pa.Array:
+    assert column.type is not None
+    return to_arrow(texts.combine_chunks(), column.type, f"{relation}.{column.name}")
+
+
+def _empty(columns: Sequence[ColumnFacts]) -> pa.Table:
+    return pa.table(
+        [_typed(pa.chunked_array([], pa.binary()), column, Relation("", "")) for column in columns],
+        names=[column.name for column in columns],
+    )

@@ -1,0 +1,55 @@
+"""The position of a PostgreSQL source: a snapshot, and what is needed to notice that it no longer fits the server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weir.sources.postgres.visibility import Snapshot
+from weir.sources.source import SourceError
+
+
+@dataclass(frozen=True)
+class PostgresPosition:
+    """``snapshot`` names the delivered transactions.
+
+    ``bound`` is a place in the log before which everything is delivered: the slot is never told more than that.
+    ``server`` is the cluster's identity and timeline, ``tables`` the watched tables' traces (see ``catalogue``).
+    """
+
+    snapshot: Snapshot
+    bound: int
+    server: str
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        snapshot, log = str(self.snapshot), lsn_text(self.bound)
+        parts = {"snapshot": snapshot, "log": log, "server": self.server, "tables": self.tables}
+        return json.dumps(parts, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def parse(cls, text: str, source: str) -> PostgresPosition:
+        try:
+            parts = json.loads(text)
+            snapshot = Snapshot.parse(parts["snapshot"])
+            return cls(snapshot, lsn_number(parts["log"]), parts["server"], parts["tables"])
+        except (ValueError, KeyError, TypeError) as problem:
+            raise SourceError(f"{source}: not a position of a PostgreSQL source: {text[:100]!r}") from problem
+
+    def at(self, snapshot: Snapshot, bound: int) -> PostgresPosition:
+        return replace(self, snapshot=snapshot, bound=bound)
+
+
+def lsn_number(text: str) -> int:
+    """
+    >>> lsn_number("1/A0"), lsn_text(4294967456)
+    (4294967456, '1/A0')
+    """
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) | int(low, 16)
+
+
+def lsn_text(number: int) -> str:
+    return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"

@@ -1,0 +1,126 @@
+"""Readers of one exported snapshot, from any process: lookups in a held snapshot, and the parts of a first load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.sources.postgres.catalogue import TableFacts
+from weir.sources.postgres.connection import Connection, connect, named_errors, run
+from weir.sources.postgres.lookup import LookupTable, answer, copy_rows, parse_csv, select_columns
+from weir.sources.postgres.options import PostgresOptions
+from weir.sources.source import LookupAnswer, Partition, SnapshotReader, SourceError
+
+PAGES_PER_PART = 4096  # 32 MB of table
+BATCH_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class SnapshotToken:
+    """A held snapshot. Picklable."""
+
+    options: PostgresOptions
+    exported: str
+    tables: Mapping[Relation, LookupTable]
+    utf8: bool
+
+
+class PostgresReader(SnapshotReader):
+    """Answers lookups in a held snapshot, over a connection of its own."""
+
+    def __init__(self, token: SnapshotToken) -> None:
+        self._token = token
+        self._connection = _enter(token.options, token.exported)
+
+    def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        with named_errors(self._token.options, "answering a lookup"):
+            return tuple(answer(self._connection, one, self._token.tables, self._token.utf8) for one in lookups)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _enter(options: PostgresOptions, exported: str) -> Connection:
+    """A connection whose transaction sees the exported snapshot.
+
+    A TRUNCATE that waits for the snapshot's holder makes newcomers wait behind it, and the holder may be waiting for
+    them; so their patience is limited.
+    """
+    connection = connect(options)
+    begin = sql.SQL(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {}; SET LOCAL lock_timeout = {}"
+    ).format(exported, int(options.lock_timeout * 1000))
+    try:
+        run(connection, begin)
+    except psycopg.Error as problem:
+        connection.close()
+        raise SourceError(
+            f"{options.name}: the shared snapshot is gone ({str(problem).strip()}): it was released, or the connection "
+            "that held it broke; visit or load again"
+        ) from problem
+    return connection
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Pages ``first`` up to ``end`` (None: to the end, however long the table has grown)."""
+
+    options: PostgresOptions
+    exported: str
+    table: LookupTable
+    first: int
+    end: int | None
+
+
+def partitions(
+    tables: Iterable[LookupTable],
+    columns: Mapping[Relation, Sequence[str]],
+    facts: Mapping[Relation, TableFacts],
+    exported: str,
+    options: PostgresOptions,
+) -> Iterator[Partition]:
+    """Every table in ranges of pages; rows move between pages only as new versions, which the snapshot does not see."""
+    for table in tables:
+        starts = list(range(0, max(facts[table.relation].pages, 1), PAGES_PER_PART))
+        for first, end in zip(starts, [*starts[1:], None], strict=True):
+            yield Partition(table.relation, tuple(columns[table.relation]), _Part(options, exported, table, first, end))
+
+
+def read_partition(partition: Partition) -> Iterator[pa.RecordBatch]:
+    part: _Part = partition.detail
+    facts = [part.table.column(name) for name in partition.columns]
+    query = select_columns(part.table, facts) + _pages(part)
+    connection = _enter(part.options, part.exported)
+    try:
+        with named_errors(part.options, f"reading {partition.relation}"):
+            for data in _blocks(copy_rows(connection, query)):
+                yield from parse_csv(data, facts, partition.relation).to_batches()
+    finally:
+        connection.close()
+
+
+def _pages(part: _Part) -> sql.Composable:
+    if part.first == 0 and part.end is None:
+        return sql.SQL("")
+    low = sql.SQL(" WHERE t.ctid >= {}::tid").format(f"({part.first},0)")
+    return low if part.end is None else low + sql.SQL(" AND t.ctid < {}::tid").format(f"({part.end},0)")
+
+
+def _blocks(rows: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole rows, some megabytes together."""
+    gathered: list[bytes] = []
+    size = 0
+    for row in rows:
+        gathered.append(row)
+        size += len(row)
+        if size >= BATCH_BYTES:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)

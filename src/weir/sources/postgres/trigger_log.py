@@ -1,0 +1,190 @@
+"""The trigger log: what an administrator installs so that a role with SELECT alone can be told every change.
+
+Per logged table: a log table ``log_<oid>`` with one column ``c<number>`` per column, and triggers that run as their
+owner, so that applications need no new rights. Every logged row carries its transaction's 64-bit id (which decides
+whether a snapshot shows it) and a number from one sequence (which orders transactions that touched the same row).
+
+The triggers fire ALWAYS, also under ``session_replication_role = replica``. A TRUNCATE logs the rows it removes;
+under REPEATABLE READ its own snapshot may not show them all, so then it logs a mark (weight 0) instead, and the visit
+reports a truncation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import psycopg
+from psycopg import sql
+
+from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
+from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
+from weir.sources.source import SourceError
+
+ROW_TRIGGER, TRUNCATE_TRIGGER = "weir_log", "weir_log_truncate"
+INSTALL = "an administrator of the database must run `weir capture install postgres-triggers`"
+NOTHING = "1:1:"  # a snapshot that shows no transaction
+
+
+def log_name(options: PostgresOptions, oid: int) -> sql.Identifier:
+    return sql.Identifier(options.log_schema, f"log_{oid}")
+
+
+def logged(column: ColumnFacts) -> sql.Identifier:
+    """A column's name in the log: by number, so that no name of the table's can collide or be too long."""
+    return sql.Identifier(f"c{column.number}")
+
+
+def install_triggers(admin: Connection, options: PostgresOptions, tables: Iterable[str], role: str) -> None:
+    """Makes the log for these tables and lets ``role`` read it, in one transaction. Again: adds what is missing."""
+    names = list(tables)
+    with admin.transaction():
+        facts = {table.name: table for table in read_tables(admin, options.schema, "''")}
+        _create_schema(admin, options)
+        for name in [*names, *([MARKER_TABLE] if MARKER_TABLE in facts and MARKER_TABLE not in names else [])]:
+            if name not in facts:
+                raise SourceError(f"{options.name}: there is no table '{name}' in schema '{options.schema}'")
+            _create_log(admin, options, facts[name])
+        _grant(admin, options, role)
+
+
+def remove_triggers(admin: Connection, options: PostgresOptions) -> None:
+    """Takes away all that ``install_triggers`` made. The tables stay as they are."""
+    with admin.transaction():
+        for table in read_tables(admin, options.schema, "''"):
+            for trigger in (ROW_TRIGGER, TRUNCATE_TRIGGER):
+                admin.execute(sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(sql.Identifier(trigger), _name(table)))
+        admin.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(options.log_schema)))
+
+
+def _name(table: TableFacts) -> sql.Identifier:
+    return sql.Identifier(table.schema, table.name)
+
+
+def _create_schema(admin: Connection, options: PostgresOptions) -> None:
+    schema = options.log_schema
+    admin.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    admin.execute(sql.SQL("CREATE SEQUENCE IF NOT EXISTS {} CACHE 1").format(sql.Identifier(schema, "seq")))
+    trimmed = sql.Identifier(schema, "trimmed")
+    admin.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} (snapshot pg_snapshot NOT NULL)").format(trimmed))
+    insert = sql.SQL("INSERT INTO {t} SELECT {nothing} WHERE NOT EXISTS (SELECT FROM {t})")
+    admin.execute(insert.format(t=trimmed, nothing=sql.Literal(NOTHING) + sql.SQL("::pg_snapshot")))
+
+
+def _create_log(admin: Connection, options: PostgresOptions, table: TableFacts) -> None:
+    """Anew if the table has other columns than its log, or its triggers were dropped or switched off."""
+    columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
+    log = log_name(options, table.oid)
+    if not log_problem(admin, options, table):
+        return
+    admin.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(log))
+    fields = [sql.SQL(", {} {}").format(logged(column), sql.SQL(column.shown_type)) for column in columns]
+    sequence = sql.Literal(sql.Identifier(options.log_schema, "seq").as_string(admin))
+    create = sql.SQL(
+        "CREATE TABLE {} (seq bigint NOT NULL DEFAULT nextval({}::regclass), xid xid8 NOT NULL DEFAULT"
+        " pg_current_xact_id(), weight smallint NOT NULL{})"
+    )
+    admin.execute(create.format(log, sequence, sql.Composed(fields)))
+    admin.execute(sql.SQL("CREATE INDEX ON {} (xid)").format(log))
+    _create_triggers(admin, log, table, columns)
+
+
+def log_problem(admin: Connection, options: PostgresOptions, table: TableFacts) -> str:
+    """What the log of a table lacks; nothing when it has all its columns and both triggers are on."""
+    found = dict(admin.execute(_SHOWN, (log_name(options, table.oid).as_string(admin),)).fetchall())
+    if not found:
+        return "is not captured"
+    columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
+    if found != {f"c{column.number}": column.shown_type for column in columns}:
+        return "has other columns than its log"
+    return "" if _triggers_on(admin, table) else "has lost triggers that capture its changes, or they are disabled"
+
+
+def _triggers_on(connection: Connection, table: TableFacts) -> bool:
+    on = connection.execute(_TRIGGERS, (table.oid, [ROW_TRIGGER, TRUNCATE_TRIGGER])).fetchone()
+    return on is not None and on[0] == 2
+
+
+def _create_triggers(admin: Connection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]) -> None:
+    create = sql.SQL(
+        "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
+        " SET search_path = pg_catalog, pg_temp SET row_security = off AS {}"
+    )
+    admin.execute(create.format(log, sql.Literal(_body(log, table, columns).as_string(admin))))
+    admin.execute(sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(log))
+    for trigger, when in (
+        (ROW_TRIGGER, "AFTER INSERT OR UPDATE OR DELETE ON {} FOR EACH ROW"),
+        (TRUNCATE_TRIGGER, "BEFORE TRUNCATE ON {} FOR EACH STATEMENT"),
+    ):
+        name = sql.Identifier(trigger)
+        admin.execute(sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(name, _name(table)))
+        event = sql.SQL(when).format(_name(table))
+        admin.execute(sql.SQL("CREATE TRIGGER {} {} EXECUTE FUNCTION {}()").format(name, event, log))
+        admin.execute(sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(_name(table), name))
+
+
+_BODY = """
+BEGIN
+  IF TG_OP = 'TRUNCATE' THEN
+    IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+      INSERT INTO {log} (weight, {names}) SELECT -1, {plain} FROM ONLY {table} AS t;
+    ELSE
+      INSERT INTO {log} (weight) VALUES (0);
+    END IF;
+    RETURN NULL;
+  END IF;
+  IF TG_OP <> 'INSERT' THEN
+    INSERT INTO {log} (weight, {names}) VALUES (-1, {old});
+  END IF;
+  IF TG_OP <> 'DELETE' THEN
+    INSERT INTO {log} (weight, {names}) VALUES (1, {new});
+  END IF;
+  RETURN NULL;
+END
+"""
+
+
+def _body(log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]) -> sql.Composed:
+    def listed(prefix: str) -> sql.Composed:
+        return sql.SQL(", ").join(sql.SQL(prefix) + sql.Identifier(column.name) for column in columns)
+
+    names = sql.SQL(", ").join(logged(column) for column in columns)
+    return sql.SQL(_BODY).format(
+        log=log, table=_name(table), names=names, plain=listed("t."), old=listed("OLD."), new=listed("NEW.")
+    )
+
+
+def _grant(admin: Connection, options: PostgresOptions, role: str) -> None:
+    """Reading the log and trimming what was committed; nothing else."""
+    to, schema = sql.Identifier(role), sql.Identifier(options.log_schema)
+    admin.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, to))
+    admin.execute(sql.SQL("GRANT SELECT, DELETE ON ALL TABLES IN SCHEMA {} TO {}").format(schema, to))
+    trimmed = sql.Identifier(options.log_schema, "trimmed")
+    admin.execute(sql.SQL("REVOKE DELETE ON {} FROM {}").format(trimmed, to))
+    admin.execute(sql.SQL("GRANT UPDATE ON {} TO {}").format(trimmed, to))
+
+
+_SHOWN = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
+"""
+_LOGGED = """
+SELECT a.attname, a.atttypid::int8, a.atttypmod FROM pg_attribute a
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
+"""
+_TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = %s::int8::oid AND tgname = ANY(%s) AND tgenabled = 'A'"
+
+
+def refuse_unlogged(connection: Connection, options: PostgresOptions, table: TableFacts, names: Sequence[str]) -> None:
+    """Raises unless the log has these columns, with the same types, and its triggers are on."""
+    remedy = INSTALL
+    try:
+        rows = connection.execute(_LOGGED, (log_name(options, table.oid).as_string(connection),)).fetchall()
+    except psycopg.errors.InsufficientPrivilege as problem:
+        raise SourceError(f"{options.name}: no right to read schema '{options.log_schema}'; {remedy}") from problem
+    found = {name: facts for name, *facts in rows}
+    for column in table.only(names):
+        if found.get(f"c{column.number}") != [column.type_oid, column.type_modifier]:
+            raise SourceError(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {remedy}")
+    if not _triggers_on(connection, table):
+        raise SourceError(f"{options.name}: the log triggers of {table.name} are missing or disabled; {remedy}")

@@ -1,0 +1,224 @@
+"""Kind ``postgres-triggers``: changes from a trigger log, for roles that may not replicate.
+
+The log is read in the visit's own snapshot, and what is delivered is a difference of sets: rows whose transaction the
+snapshot shows (it is read under it) and the last position does not. Never "greater than the last number": numbers are
+given before commit, so a smaller one can become visible later. Transactions are ordered by their largest number: two
+that touched the same row wrote their numbers one after the other.
+
+A commit without ``synchronous_commit`` is visible before it is on disk, and a crash may take it back. So before
+anything is delivered the log of the server is flushed up to the snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from psycopg import sql
+
+from weir.algebra.catalog import Relation
+from weir.algebra.types import BIGINT
+from weir.messages import GlobalTransaction
+from weir.sources.postgres.base import Delivery, PostgresBase
+from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
+from weir.sources.postgres.connection import Connection, named_errors
+from weir.sources.postgres.lookup import fetch
+from weir.sources.postgres.markers import from_row
+from weir.sources.postgres.options import MARKER_TABLE
+from weir.sources.postgres.position import PostgresPosition
+from weir.sources.postgres.trigger_log import ROW_TRIGGER, TRUNCATE_TRIGGER, log_name, logged, refuse_unlogged
+from weir.sources.postgres.visibility import Snapshot
+from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, LoadAgain, Transaction
+
+TRIM_SECONDS = 1.0
+_MARK = """
+coalesce((SELECT string_agg(concat_ws('.', g.oid, g.xmin, g.tgenabled, f.xmin), ',' ORDER BY g.oid)
+  FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid
+  WHERE g.tgrelid = c.oid AND g.tgname IN ({row}, {truncate})), '-')
+"""
+_FLUSH = "SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, 'weir.flush', '')"
+_NEWS = sql.SQL(
+    " WHERE xid >= pg_snapshot_xmin(current_setting('weir.position')::pg_snapshot)"
+    " AND NOT pg_visible_in_snapshot(xid, current_setting('weir.position')::pg_snapshot)"
+)
+
+
+class PostgresTriggersSource(PostgresBase):
+    """A PostgreSQL database read through a trigger log."""
+
+    kind = "postgres-triggers"
+    _marker: TableFacts | None = None
+    _trimmed_at = 0.0
+
+    def _mark(self) -> sql.Composable:
+        return sql.SQL(_MARK).format(row=ROW_TRIGGER, truncate=TRUNCATE_TRIGGER)
+
+    def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        super().watch(columns)
+        connection = self._connected()
+        for relation, watched in self._watched.items():
+            refuse_unlogged(connection, self.options, watched.facts, columns[relation])
+        tables = {table.name: table for table in read_tables(connection, self.options.schema, self._mark_text())}
+        marker = tables.get(MARKER_TABLE)
+        self._marker = marker if marker is not None and marker.mark != "-" else None
+
+    # -- the log ----------------------------------------------------------------------------------------------------
+
+    def _log_prepare(self, connection: Connection) -> int:
+        """Nothing to wait for: triggers are made under a lock that no earlier writer can hold."""
+        return 0
+
+    def _log_bound(self, connection: Connection) -> int:
+        row = connection.execute("SELECT pg_current_wal_flush_lsn() - '0/0'").fetchone()
+        return int(row[0]) if row is not None else 0
+
+    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+        trimmed = sql.Identifier(self.options.log_schema, "trimmed")
+        row = connection.execute(sql.SQL("SELECT snapshot::text FROM {}").format(trimmed)).fetchone()
+        if row is None or not position.snapshot.shows_all_of(Snapshot.parse(row[0])):
+            raise LoadAgain(
+                f"{self.name}: the trigger log in schema '{self.options.log_schema}' was trimmed beyond the position "
+                f"(another project reads it too, or the warehouse was set back); {LOAD_AGAIN}"
+            )
+
+    def _log_close(self) -> None:
+        """Nothing is open beside the connection itself."""
+
+    # -- a visit's part ---------------------------------------------------------------------------------------------
+
+    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> Any:
+        """The log rows that the snapshot shows and the position does not, per table; and where the log ends."""
+        assert self._position is not None
+        if quiet:
+            return None
+        statement = "SELECT set_config('weir.position', %s, true), pg_current_wal_insert_lsn() - '0/0'"
+        row = connection.execute(statement, (str(self._position.snapshot),)).fetchone()
+        assert row is not None
+        news = {
+            relation: self._read_log(connection, watched.facts, watched.columns, relation)
+            for relation, watched in self._watched.items()
+        }
+        return int(row[1]), news, self._global_parts(connection)
+
+    def _read_log(
+        self, connection: Connection, table: TableFacts, columns: Sequence[ColumnFacts], relation: Relation
+    ) -> pa.Table:
+        names = sql.SQL("").join(sql.SQL("{}, ").format(logged(column)) for column in columns)
+        query = sql.SQL("SELECT {}seq, xid, weight FROM {}").format(names, log_name(self.options, table.oid))
+        return fetch(connection, query + self._news(), [*columns, *_OWN_COLUMNS], relation)
+
+    def _news(self) -> sql.Composable:
+        """The naive ``seq > last`` is planted in the stress, to see it fail."""
+        return _NEWS
+
+    def _global_parts(self, connection: Connection) -> dict[int, GlobalTransaction]:
+        """Transaction id -> the global transaction it says it is part of."""
+        if self._marker is None:
+            return {}
+        columns = [column for name in ("id", "sources") if (column := self._marker.column(name)) is not None]
+        texts = [sql.SQL("{}::text").format(logged(column)) for column in columns]
+        log = log_name(self.options, self._marker.oid)
+        query = sql.SQL("SELECT xid::text, {} FROM {}").format(sql.SQL(", ").join(texts), log)
+        rows = connection.execute(query + self._news() + sql.SQL(" AND weight > 0")).fetchall()
+        return {
+            int(xid): from_row(tuple(v if v is None else v.encode() for v in row), self.name, int(xid))
+            for xid, *row in rows
+        }
+
+    def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
+        if found is None:
+            return Delivery()
+        end, news, parts = found
+        order = _order(news)
+        if order:
+            self._flush(end)
+        changes, truncations = _number(news, order)
+        transactions = tuple(Transaction(str(xid), parts.get(xid)) for xid in order)
+        return Delivery(transactions, changes, truncations, end)
+
+    def _flush(self, end: int) -> None:
+        """Makes sure that the server's log is on disk up to ``end``, by a synchronous commit if it is not."""
+        connection = self._connected()
+        row = connection.execute("SELECT pg_current_wal_flush_lsn() - '0/0'").fetchone()
+        if row is not None and int(row[0]) < end:
+            self._own_transaction(connection, _FLUSH)
+
+    def _own_transaction(self, connection: Connection, statement: str) -> None:
+        row = connection.execute(statement).fetchone()
+        assert row is not None
+        self._own.add(int(row[0]))
+
+    # -- acknowledge ------------------------------------------------------------------------------------------------
+
+    def acknowledge(self, position: str) -> None:
+        """Trims the log of what the warehouse has committed, now and then."""
+        if time.monotonic() - self._trimmed_at < TRIM_SECONDS:
+            return
+        snapshot = PostgresPosition.parse(position, self.name).snapshot
+        with named_errors(self.options, "trimming the trigger log"):
+            connection = self._connected()
+            with connection.transaction():
+                self._trim(connection, snapshot)
+        self._trimmed_at = time.monotonic()
+
+    def _trim(self, connection: Connection, snapshot: Snapshot) -> None:
+        self._own_transaction(connection, "SELECT pg_current_xact_id()::text")
+        facts = [watched.facts for watched in self._watched.values()]
+        for table in [*facts, *([self._marker] if self._marker is not None else [])]:
+            delete = sql.SQL("DELETE FROM {} WHERE xid < {}::xid8 AND pg_visible_in_snapshot(xid, {}::pg_snapshot)")
+            log = log_name(self.options, table.oid)
+            connection.execute(delete.format(log, str(snapshot.xmax), str(snapshot)))
+        trimmed = sql.Identifier(self.options.log_schema, "trimmed")
+        connection.execute(sql.SQL("UPDATE {} SET snapshot = {}::pg_snapshot").format(trimmed, str(snapshot)))
+
+
+def _own(name: str) -> ColumnFacts:
+    return ColumnFacts(name, 0, 0, -1, "", "bigint", "int8", BIGINT)
+
+
+_SEQ, _XID = "__seq", "__xid"
+_OWN_COLUMNS = (_own(_SEQ), _own(_XID), _own(WEIGHT))
+
+
+def _order(news: Mapping[Relation, pa.Table]) -> list[int]:
+    """The transactions, by the largest number that each wrote."""
+    largest: dict[int, int] = {}
+    for table in news.values():
+        groups = table.group_by(_XID).aggregate([(_SEQ, "max")])
+        for xid, seq in zip(groups[_XID].to_pylist(), groups[f"{_SEQ}_max"].to_pylist(), strict=True):
+            largest[xid] = max(seq, largest.get(xid, 0))
+    return sorted(largest, key=lambda xid: largest[xid])
+
+
+def _number(
+    news: Mapping[Relation, pa.Table], order: Sequence[int]
+) -> tuple[dict[Relation, pa.Table], dict[Relation, tuple[int, ...]]]:
+    """Transaction numbers in the place of ids; marks of truncation taken out, with what they cover."""
+    numbers = {xid: number for number, xid in enumerate(order)}
+    changes, truncations = {}, {}
+    for relation, table in news.items():
+        if not table.num_rows:
+            continue
+        table, truncated = _without_truncated(table)
+        if truncated:
+            truncations[relation] = tuple(sorted(numbers[xid] for xid in truncated))
+        if table.num_rows:
+            number = pa.array([numbers[xid] for xid in table[_XID].to_pylist()], pa.int32())
+            weight = table[WEIGHT].cast(pa.int8())
+            plain = table.drop_columns([_SEQ, _XID, WEIGHT])
+            changes[relation] = plain.append_column(WEIGHT, weight).append_column(TRANSACTION, number)
+    return changes, truncations
+
+
+def _without_truncated(table: pa.Table) -> tuple[pa.Table, set[int]]:
+    """Drops marks and, in the same transaction, the rows logged before them."""
+    weights = table[WEIGHT].to_numpy()
+    if weights.all():
+        return table, set()
+    xids, seqs = table[_XID].to_numpy(), table[_SEQ].to_numpy()
+    last = {int(xid): int(seqs[(xids == xid) & (weights == 0)].max()) for xid in np.unique(xids[weights == 0])}
+    keep = [seq > last.get(int(xid), -1) for xid, seq in zip(xids, seqs, strict=True)]
+    return table.filter(pa.array(keep)), set(last)

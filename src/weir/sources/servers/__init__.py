@@ -1,0 +1,1 @@
+"""Private database servers for tests, ``weir stress`` and the demo: own data folder, loopback only, stopped by pid."""

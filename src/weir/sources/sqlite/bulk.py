@@ -1,0 +1,90 @@
+"""Whole columns of SQLite's values to Arrow at once, for the values that almost every column holds.
+
+Each way either gives what the conversion value by value gives (``values``; a test compares them) or raises, and then
+the values are gone through one by one, to convert the odd ones and to name the first that does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weir.algebra.types import Type
+from weir.sources.arrow import arrow_type
+
+NOT_AT_ONCE = (pa.ArrowException, UnicodeEncodeError, OverflowError)
+_NOTHING = type(None)
+_EXACT = 2.0**53
+_DAY_ONE = -719162  # 0001-01-01, counted from 1970
+
+
+def _plain(values: Sequence[Any], type_: Type) -> pa.Array:
+    return pa.array(values, type=arrow_type(type_))
+
+
+def _boolean(values: Sequence[Any], type_: Type) -> pa.Array:
+    numbers = pa.array(values, pa.int64())
+    ends = pc.min_max(numbers)
+    if (ends["min"].as_py() or 0) < 0 or (ends["max"].as_py() or 0) > 1:
+        raise pa.ArrowInvalid("neither 0 nor 1")
+    return numbers.cast(pa.bool_())
+
+
+def _decimal(values: Sequence[Any], type_: Type) -> pa.Array:
+    """By the shortest text that reads back as the number; whole numbers so large that this text is not exact, no."""
+    numbers = pa.array(values, pa.float64())
+    if (pc.max(pc.abs(numbers)).as_py() or 0) >= _EXACT:
+        raise pa.ArrowInvalid("large")
+    return numbers.cast(pa.string()).cast(arrow_type(type_))
+
+
+def _date(values: Sequence[Any], type_: Type) -> pa.Array:
+    texts = pa.array(values, pa.string())
+    _check_lengths(texts, (10,))
+    days = texts.cast(pa.date32())
+    if (pc.min(days.cast(pa.int32())).as_py() or 0) < _DAY_ONE:
+        raise pa.ArrowInvalid("before year 1")
+    return days
+
+
+def _timestamp_ntz(values: Sequence[Any], type_: Type) -> pa.Array:
+    texts = pa.array(values, pa.string())
+    _check_lengths(texts, (19, 23, 26))
+    moments = texts.cast(pa.timestamp("us"))
+    if (pc.min(moments.cast(pa.int64())).as_py() or 0) < _DAY_ONE * 86_400 * 10**6:
+        raise pa.ArrowInvalid("before year 1")
+    return moments
+
+
+def _check_lengths(texts: pa.Array, allowed: Sequence[int]) -> None:
+    lengths = pc.drop_null(pc.unique(pc.utf8_length(texts)))
+    if not set(lengths.to_pylist()) <= set(allowed):
+        raise pa.ArrowInvalid("another form")
+
+
+_WAYS: dict[str, tuple[frozenset[type], Callable[[Sequence[Any], Type], pa.Array]]] = {
+    "bigint": (frozenset((int, _NOTHING)), _plain),
+    "double": (frozenset((float, _NOTHING)), _plain),
+    "string": (frozenset((str, _NOTHING)), _plain),
+    "binary": (frozenset((bytes, _NOTHING)), _plain),
+    "boolean": (frozenset((int, _NOTHING)), _boolean),
+    "decimal": (frozenset((int, float, _NOTHING)), _decimal),
+    "date": (frozenset((str, _NOTHING)), _date),
+    "timestamp_ntz": (frozenset((str, _NOTHING)), _timestamp_ntz),
+}
+
+
+def at_once(values: Sequence[Any], type_: Type) -> pa.Array | None:
+    """The column, or None where the values must be gone through one by one."""
+    if type_.name not in _WAYS:
+        return None
+    kinds, way = _WAYS[type_.name]
+    if not kinds.issuperset(set(map(type, values))):
+        return None
+    try:
+        return way(values, type_)
+    except NOT_AT_ONCE:
+        return None

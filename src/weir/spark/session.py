@@ -1,0 +1,73 @@
+"""The Spark session that Weir works in: its own, or one beside a session that is running already.
+
+What a view means must not depend on a user's settings, so the settings that change meaning (time zone, ANSI) belong to
+a session of Weir's own. Beside a running session that is a sibling: the same cluster, its own settings.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+# What an expression means, and how rows travel. They can be set on any session, a remote one too.
+_MEANING = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+# How a Spark application of our own starts.
+_APPLICATION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def open_session(
+    place: str = "local[*]", name: str = "weir", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session at ``place``: a master (``local[*]``, ``spark://host:port``, ...) or a Spark Connect address
+    (``sc://host:port``). ``settings`` are Spark's own and win over ours.
+
+    Where a Spark application runs in this process already, the session is one inside it, whatever the place.
+    """
+    wanted = dict(settings or {})
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return inside(running, wanted)
+    session = _connect(place, name) if place.startswith("sc://") else _start(place, name, wanted)
+    return _set(session, {**_MEANING, **_runtime(wanted)})
+
+
+def inside(session: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session beside a running one: the same application, with Weir's meaning; the running one is left as it is."""
+    return _set(session.newSession(), {**_MEANING, **_runtime(settings or {})})
+
+
+def _start(master: str, name: str, settings: Mapping[str, str]) -> SparkSession:
+    # The workers must run the driver's Python: pickles and packages have to fit. Who has set it knows better.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(name)
+    local = _LOOPBACK if master.startswith("local") else {}
+    for key, value in {**_APPLICATION, **local, **settings}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _connect(address: str, name: str) -> SparkSession:
+    return SparkSession.builder.remote(address).appName(name).getOrCreate()
+
+
+def _runtime(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a running session takes."""
+    return {key: value for key, value in settings.items() if key.startswith("spark.sql.")}
+
+
+def _set(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session

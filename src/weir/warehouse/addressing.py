@@ -1,0 +1,71 @@
+"""Finding a state: by version, by arrival number, or by source positions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import replace
+
+from weir.messages import Position
+from weir.warehouse.delta_log import DeltaLog, State
+from weir.warehouse.errors import NoSuchState
+from weir.warehouse.record import AsOf
+
+
+def find_state(log: DeltaLog, as_of: AsOf) -> State:
+    version, arrival = find_version(log, as_of)
+    return replace(log.state(version), arrival=arrival)
+
+
+def find_version(log: DeltaLog, as_of: AsOf) -> tuple[int, int | None]:
+    """The version that holds the state, and the arrival to stop at when the state lies inside that version's batch."""
+    if as_of == AsOf():
+        return log.latest(), None
+    versions = log.versions()
+    if as_of.version is not None:
+        if as_of.version not in versions:
+            raise _unknown(log, as_of, versions)
+        return as_of.version, None
+    if as_of.arrival is not None:
+        return _by_arrival(log, as_of, as_of.arrival, versions)
+    assert as_of.positions is not None
+    return _by_positions(log, as_of, as_of.positions, versions)
+
+
+def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -> tuple[int, int | None]:
+    """The first version that holds the arrival: what it netted or folded ended before, so nothing is blurred."""
+    at = bisect_left(versions, arrival, key=lambda version: log.record(version).last_arrival)
+    if at == len(versions) or (at == 0 and log.record(versions[0]).last_arrival != arrival):
+        raise _unknown(log, as_of, versions)
+    version = versions[at]
+    return version, arrival if log.record(version).last_arrival > arrival else None
+
+
+def _by_positions(
+    log: DeltaLog, as_of: AsOf, wanted: Mapping[str, Position], versions: list[int]
+) -> tuple[int, int | None]:
+    """The first state at which every source named stands where it is asked to."""
+    before: Mapping[str, Position] = {}
+    for number, version in enumerate(versions):
+        record = log.record(version)
+        for arrival, vector in record.states(before):
+            inside = arrival is not None
+            if inside and number == 0:
+                continue  # what came before the oldest kept version is gone, so the inside of its batch is too
+            if all(vector.get(source) == position for source, position in wanted.items()):
+                return version, arrival if inside and arrival != record.last_arrival else None
+        before = record.positions
+    raise _unknown(log, as_of, versions)
+
+
+def _unknown(log: DeltaLog, as_of: AsOf, versions: list[int]) -> NoSuchState:
+    oldest, newest = log.record(versions[0]), log.record(versions[-1])
+    return NoSuchState(
+        f"the view at '{log.place.uri}' has no state as of {as_of}: kept are versions {versions[0]} to {versions[-1]}, "
+        f"arrivals {oldest.last_arrival} to {newest.last_arrival}. "
+        f"The oldest is version {versions[0]} at {_vector(oldest.positions)}."
+    )
+
+
+def _vector(positions: Mapping[str, Position]) -> str:
+    return ", ".join(f"{source}={position}" for source, position in positions.items()) or "no position"

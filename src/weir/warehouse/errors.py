@@ -1,0 +1,29 @@
+"""What can go wrong with a view's table. Each message names the table and the way out."""
+
+from __future__ import annotations
+
+from weir.algebra.errors import WeirError
+
+
+class StoreError(WeirError):
+    """Base of the view store's errors."""
+
+
+class BadColumns(StoreError):
+    """A column that a Delta table cannot hold, or a batch that does not fit the view's columns."""
+
+
+class NotAView(StoreError):
+    """The path holds no Delta table, or one that Weir did not make."""
+
+
+class CannotWrite(StoreError):
+    """The files or the commit could not be written. The table is as it was."""
+
+
+class WriterConflict(StoreError):
+    """Somebody else has appended to the view since this writer opened it."""
+
+
+class NoSuchState(StoreError):
+    """The version, arrival or position asked for never was, or is no longer kept."""

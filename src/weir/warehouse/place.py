@@ -1,0 +1,112 @@
+"""Where a table lies: a folder or a URI, reached by Spark, by ``deltalake`` and, here, by Arrow's file systems."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from weir.warehouse.errors import CannotWrite, StoreError
+
+GLOB = "*?[]{}"  # Spark would expand these in a path
+LOG = "_delta_log"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table's folder. All names of files are relative to it."""
+
+    uri: str
+    options: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> Place:
+        text = os.fspath(path)
+        if any(char in GLOB for char in text):
+            raise StoreError(
+                f"'{text}': a warehouse path must not hold any of {' '.join(GLOB)}, Spark would expand it; "
+                f"rename the folder"
+            )
+        return cls(text.rstrip("/") if "://" in text else os.path.abspath(text), options)
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.uri
+
+    @cached_property
+    def files(self) -> Any:
+        """Arrow's file system with this folder as its root."""
+        if self.is_local:
+            return pafs.SubTreeFileSystem(self.uri, pafs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        return pafs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options) if self.options else None))
+
+    def spark_path(self, name: str) -> str:
+        return f"file://{self.uri}/{name}" if self.is_local else f"{self.uri}/{name}"
+
+    def new_name(self, folder: str, suffix: str = ".parquet") -> str:
+        """A name nobody has used: files are never overwritten."""
+        return f"{folder}{uuid.uuid4().hex}{suffix}"
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def read_parquet(self, names: Iterable[str], schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
+        wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        tables = [pq.read_table(name, filesystem=self.files, columns=wanted.names, partitioning=None) for name in names]
+        fitted = [table.select(wanted.names).cast(wanted) for table in tables]
+        return pa.concat_tables(fitted) if fitted else wanted.empty_table()
+
+    def read_bytes(self, name: str) -> bytes:
+        with self.files.open_input_stream(name) as stream:
+            return bytes(stream.readall())
+
+    def listing(self, folder: str = "") -> dict[str, datetime]:
+        """Every file below a folder, with the time it was last written."""
+        found = self.files.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=True))
+        return {info.path: info.mtime for info in found if info.type == pafs.FileType.File}
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def write_parquet(self, table: pa.Table, name: str) -> None:
+        def write() -> None:
+            if self.is_local:
+                self.files.create_dir(os.path.dirname(name), recursive=True)
+            pq.write_table(table, name, filesystem=self.files, compression="snappy")
+
+        try:
+            self.writing(write)
+        except CannotWrite:
+            self.discard([name])
+            raise
+
+    def writing(self, action: Callable[[], T]) -> T:
+        """Runs something that writes here; what the disk or the store refuses becomes one clear error."""
+        try:
+            return action()
+        except (OSError, pa.ArrowException) as problem:
+            raise self.cannot_write(problem) from problem
+
+    def cannot_write(self, problem: object) -> CannotWrite:
+        reason = " ".join(str(problem).split()) or type(problem).__name__
+        return CannotWrite(
+            f"cannot write to the table at '{self.uri}': {reason}\n"
+            f"Nothing was committed, the table reads as before. Make room or give write rights there, then run again."
+        )
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Deletes files that no commit will name; what cannot be deleted now is an orphan, cleaned later."""
+        for name in names:
+            try:
+                self.files.delete_file(name)
+            except (OSError, pa.ArrowException):
+                continue

@@ -1,0 +1,103 @@
+"""What a commit says about itself, in the same atomic file as the data it adds; and how a state is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir.messages import Position
+
+Step = tuple[int, str, Position]  # an arrival number, its source, and that source's position after it
+
+CREATE, LOAD, APPEND, NET, FOLD = "create", "load", "append", "net", "fold"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One Delta version = one state of the warehouse, with the vector of source positions that it reflects.
+
+    ``arrivals`` is the range that the commit itself brought (None when it brought none); ``last_arrival`` is the last
+    one that the state holds. ``steps`` may say at which arrival which source stood where, so that the states inside a
+    batch can be found by position too.
+    """
+
+    kind: str
+    positions: Mapping[str, Position] = field(hash=False)
+    last_arrival: int
+    transaction: int
+    arrivals: tuple[int, int] | None = None
+    rows: int = 0
+    bytes: int = 0
+    steps: tuple[Step, ...] = ()
+    token: str = ""  # tells our own commit from another writer's, when the answer to the commit was lost
+    version: int = -1
+    timestamp: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """As stored in the commit."""
+        document: dict[str, Any] = {
+            "kind": self.kind,
+            "positions": dict(self.positions),
+            "arrivals": list(self.arrivals) if self.arrivals else None,
+            "last_arrival": self.last_arrival,
+            "transaction": self.transaction,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "token": self.token,
+        }
+        return document | ({"steps": [list(step) for step in self.steps]} if self.steps else {})
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any], version: int, timestamp: int) -> Record:
+        arrivals = document["arrivals"]
+        return cls(
+            kind=document["kind"],
+            positions=document["positions"],
+            last_arrival=document["last_arrival"],
+            transaction=document["transaction"],
+            arrivals=(arrivals[0], arrivals[1]) if arrivals else None,
+            rows=document["rows"],
+            bytes=document["bytes"],
+            steps=tuple((arrival, source, position) for arrival, source, position in document.get("steps", ())),
+            token=document["token"],
+            version=version,
+            timestamp=timestamp,
+        )
+
+    def states(self, before: Mapping[str, Position]) -> Iterator[tuple[int | None, Mapping[str, Position]]]:
+        """The vectors that this commit passes through, each with the arrival it ends at; None is the commit's end."""
+        vector = dict(before)
+        for arrival, source, position in self.steps:
+            vector[source] = position
+            yield arrival, dict(vector)
+        yield None, self.positions
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """A state: by Delta version, by arrival number, or by the positions of some or all sources. Nothing means now."""
+
+    version: int | None = None
+    arrival: int | None = None
+    positions: Mapping[str, Position] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if sum(part is not None for part in (self.version, self.arrival, self.positions)) > 1:
+            raise ValueError("as of one thing: a version, an arrival or positions")
+
+    def __str__(self) -> str:
+        if self.version is not None:
+            return f"version {self.version}"
+        if self.arrival is not None:
+            return f"arrival {self.arrival}"
+        if self.positions is not None:
+            return "positions " + ", ".join(f"{source}={position}" for source, position in self.positions.items())
+        return "now"
+
+
+NOW = AsOf()
+
+
+def steps_of(steps: Sequence[Step]) -> tuple[Step, ...]:
+    return tuple(sorted(steps, key=lambda step: step[0]))

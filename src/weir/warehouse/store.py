@@ -1,0 +1,275 @@
+"""The view store: a view as a Delta table, appended to exactly once, read at any kept state.
+
+State is the table's own log and nothing else. One writer appends; nets and folds may run beside it, in other threads
+or processes, and any number of readers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from weir.algebra.types import Schema
+from weir.messages import Position
+from weir.warehouse import publishing, retention
+from weir.warehouse.addressing import find_state
+from weir.warehouse.arrow_engine import ArrowEngine
+from weir.warehouse.columns import check_columns
+from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, Outrun, State
+from weir.warehouse.errors import StoreError, WriterConflict
+from weir.warehouse.place import Place
+from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Record, Step, steps_of
+from weir.warehouse.spark_engine import SparkEngine
+from weir.warehouse.statistics import DataFile
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A delta whose files are written and wait for their commit."""
+
+    files: tuple[DataFile, ...]
+
+
+Batch: TypeAlias = pa.Table | DataFrame | Staged
+Engine: TypeAlias = ArrowEngine | SparkEngine
+Rewriting: TypeAlias = Callable[[State, int], list[DataFile]]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What became of a commit. ``fresh`` is False for a batch that the table held already."""
+
+    version: int
+    fresh: bool
+
+
+class ViewStore:
+    """One view's table.
+
+    >>> import tempfile, pyarrow as pa
+    >>> from weir.algebra.types import Schema
+    >>> from weir.warehouse.columns import WEIGHT
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = ViewStore.create(folder.name + "/sales", Schema.parse("city string, total int"))
+    >>> _ = store.append(pa.table({"city": ["Ulm", "Ulm"], "total": [1, 2]}), {"shop": 7}, (1, 1), transaction_id=1)
+    >>> gone = pa.table({"city": ["Ulm"], "total": [1], WEIGHT: [-1]})
+    >>> store.append(gone, {"shop": 8}, (2, 2), transaction_id=2)
+    Applied(version=2, fresh=True)
+    >>> store.read_arrow().to_pylist(), store.read_arrow(AsOf(arrival=1)).num_rows, store.positions()
+    ([{'city': 'Ulm', 'total': 2}], 2, {'shop': 8})
+    >>> store.append(gone, {"shop": 8}, (2, 2), transaction_id=2)
+    Applied(version=2, fresh=False)
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, log: DeltaLog) -> None:
+        self.log = log
+        self.place, self.schema = log.place, log.schema
+        self._transaction = log.head().transaction  # the last one this writer knows of
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: Schema,
+        name: str = "",
+        options: Mapping[str, str] | None = None,
+        hash_bits: int = 64,
+    ) -> ViewStore:
+        """A new, empty table. Columns that not every Delta client could read are refused by name."""
+        check_columns(schema)
+        return cls(DeltaLog.create(Place.of(path, options), schema, name, hash_bits))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> ViewStore:
+        return cls(DeltaLog.open(Place.of(path, options)))
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def stage(self, batch: pa.Table | DataFrame, arrival: int) -> Staged:
+        """Writes a delta's files without committing them. Its columns, WEIGHT (else 1), ARRIVAL (else ``arrival``)."""
+        engine = self._engine(batch.sparkSession if isinstance(batch, DataFrame) else None)
+        return Staged(tuple(engine.stage(batch, arrival)))
+
+    def append(
+        self,
+        batch: Batch | None,
+        positions: Mapping[str, Position],
+        arrivals: tuple[int, int] | None,
+        transaction_id: int,
+        steps: Sequence[Step] = (),
+    ) -> Applied:
+        """Commits a delta with the positions it brings the view to. None is the empty delta: positions still move.
+
+        A transaction id at or before the table's own is a replay and changes nothing.
+        """
+        return self._advance(APPEND, batch, positions, arrivals, transaction_id, steps)
+
+    def load(
+        self,
+        batch: pa.Table | DataFrame,
+        positions: Mapping[str, Position],
+        arrivals: tuple[int, int] | None,
+        transaction_id: int,
+    ) -> Applied:
+        """Puts these rows in place of the view's: the first load, and every recomputation."""
+        return self._advance(LOAD, batch, positions, arrivals, transaction_id, ())
+
+    def _advance(
+        self,
+        kind: str,
+        batch: Batch | None,
+        positions: Mapping[str, Position],
+        arrivals: tuple[int, int] | None,
+        transaction_id: int,
+        steps: Sequence[Step],
+    ) -> Applied:
+        head = self._own_head()
+        if transaction_id <= self._transaction:
+            return Applied(head.version, fresh=False)
+        last = _last_arrival(head, arrivals, self.place)
+        files = self._files_of(kind, batch, last)
+        record = Record(kind, {**head.positions, **positions}, last, transaction_id, arrivals, steps=steps_of(steps))
+        record = with_size(record, files)
+        try:
+            version = self._commit_after_own(record, files)
+        except StoreError:
+            self.place.discard(file.name for file in files)
+            raise
+        self._transaction = transaction_id
+        return Applied(version, fresh=True)
+
+    def _commit_after_own(self, record: Record, files: Sequence[DataFile]) -> int:
+        """Commits on top of whatever nets and folds came in between; another writer's append is a conflict."""
+        while True:
+            head = self._own_head()
+            removed = self.log.state(head.version).files if record.kind == LOAD else ()
+            try:
+                return self.log.commit(head.version, record, files, removed)
+            except Outrun:
+                continue
+
+    def _own_head(self) -> Record:
+        head = self.log.head()
+        if head.transaction != self._transaction:
+            raise WriterConflict(
+                f"another writer has appended to the view at '{self.place.uri}': transaction {head.transaction} is "
+                f"there, this one had last seen {self._transaction}. Nothing of this one's was written. "
+                f"Stop one of the two, then open the view again."
+            )
+        return head
+
+    def _files_of(self, kind: str, batch: Batch | None, arrival: int) -> list[DataFile]:
+        if batch is None:
+            return []
+        if isinstance(batch, Staged):
+            return list(batch.files)
+        engine = self._engine(batch.sparkSession if isinstance(batch, DataFrame) else None)
+        return engine.load(batch, arrival) if kind == LOAD else engine.stage(batch, arrival)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def read(self, spark: SparkSession, as_of: AsOf = NOW, counted: bool = False) -> DataFrame:
+        """The visible rows as a DataFrame: each as often as it counts, or once with its count in WEIGHT."""
+        return SparkEngine(self.log, spark).read(find_state(self.log, as_of), counted)
+
+    def read_arrow(self, as_of: AsOf = NOW, counted: bool = False) -> pa.Table:
+        """The same as an Arrow table, without Spark; the whole view is held in memory."""
+        return ArrowEngine(self.log).read(find_state(self.log, as_of), counted)
+
+    def positions(self) -> dict[str, Position]:
+        """Where every source is to be resumed."""
+        return dict(self.log.head().positions)
+
+    @property
+    def head(self) -> Record:
+        """The newest commit: positions, last arrival, transaction."""
+        return self.log.head()
+
+    def history(self) -> list[Record]:
+        """Every kept version, oldest first."""
+        return [self.log.record(version) for version in self.log.versions()]
+
+    # -- care -------------------------------------------------------------------------------------------------------
+
+    def net(self, spark: SparkSession | None = None) -> int | None:
+        """Sums up the log, so that reading is one scan. Changes no visible row. None: there was nothing to do."""
+        return self._rewrite(NET, (NET_OLD, NET_NEW, TAIL), self._engine(spark).net)
+
+    def fold(self, spark: SparkSession | None = None) -> int | None:
+        """Works the log into the base. Changes no visible row. None: there was nothing to do."""
+        return self._rewrite(FOLD, (BASE, NET_OLD, NET_NEW, TAIL), self._engine(spark).fold)
+
+    def log_share(self) -> float:
+        """The log's rows per row of the base: when it grows past a tenth or so, folding pays."""
+        state = self.log.state()
+        base = sum(file.rows for file in state.only(BASE))
+        return sum(file.rows for file in state.only(NET_OLD, NET_NEW, TAIL)) / max(base, 1)
+
+    def _rewrite(self, kind: str, folders: tuple[str, ...], write: Rewriting) -> int | None:
+        """Other files for the same rows, committed on top of any appends that came meanwhile.
+
+        They came to the log's end and what was read is still there, so the exchange is as right as before. When another
+        compaction was faster, the files read are gone: then there is nothing to do any more.
+        """
+        head = self.log.head()
+        state = self.log.state(head.version)
+        if not state.only(TAIL) and not (kind == FOLD and state.only(NET_OLD, NET_NEW)):
+            return None
+        written = write(state, head.last_arrival)
+        removed = state.only(*folders)
+        try:
+            return self._exchange(kind, state, removed, written)
+        except StoreError:
+            self.place.discard(file.name for file in written)
+            raise
+
+    def _exchange(self, kind: str, read: State, removed: Sequence[DataFile], written: list[DataFile]) -> int | None:
+        while True:
+            head = self.log.head()
+            now = self.log.state(head.version)
+            if not set(read.names("")) <= set(now.names("")):
+                self.place.discard(file.name for file in written)
+                return None
+            record = with_size(replace(head, kind=kind, arrivals=None, steps=()), written)
+            try:
+                return self.log.commit(head.version, record, written, removed)
+            except Outrun:
+                continue
+
+    def publish(self, path: str | os.PathLike[str], as_of: AsOf = NOW, spark: SparkSession | None = None) -> int:
+        """A plain Delta table of the visible rows for outside tools, replaced as a whole in one commit."""
+        rows = self.read_arrow(as_of) if spark is None else self.read(spark, as_of)
+        return publishing.publish(self.log, Place.of(path, self.place.options), rows, as_of)
+
+    def forget(self, before: AsOf) -> list[str]:
+        """Gives up the states before this one, and the files that only they needed."""
+        return retention.forget(self.log, before)
+
+    def clean_orphans(self, older_than: timedelta = retention.GRACE) -> list[str]:
+        """Deletes files that no kept version names: what a killed writer left. Young files may be a living one's."""
+        return retention.clean_orphans(self.log, older_than)
+
+    def _engine(self, spark: SparkSession | None) -> Engine:
+        return ArrowEngine(self.log) if spark is None else SparkEngine(self.log, spark)
+
+
+def _last_arrival(head: Record, arrivals: tuple[int, int] | None, place: Place) -> int:
+    if arrivals is None:
+        return head.last_arrival
+    first, last = arrivals
+    if first > last or (first <= head.last_arrival and head.kind != "create"):
+        raise StoreError(
+            f"arrivals {first} to {last} cannot follow arrival {head.last_arrival} of the view at '{place.uri}'"
+        )
+    return last
+
+
+def with_size(record: Record, files: Sequence[DataFile]) -> Record:
+    return replace(record, rows=sum(file.rows for file in files), bytes=sum(file.size for file in files))

@@ -1,0 +1,20 @@
+"""``weir bench read``."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from weir.bench import read
+
+
+@pytest.mark.spark
+def test_all_ways_to_read_show_the_same_rows(spark: SparkSession) -> None:
+    """Plain, appended, netted and folded are compared on equal rows; each has a ratio against plain."""
+    readings = read.measure(spark, rows=2_000, runs=1)
+    assert [(r.way, r.rows) for r in readings] == [
+        ("plain table", 2_000), ("log appended", 2_000), ("log netted", 2_000), ("log folded", 2_000),
+    ]  # fmt: skip
+    assert readings[0].ratio == 1
+    assert all(r.median > 0 for r in readings)
+    assert read.table(readings).row_count == 4

@@ -1,0 +1,1 @@
+"""Tests of MariaDB and MySQL sources, on a real server."""

@@ -1,0 +1,1 @@
+"""Tests of the PostgreSQL sources, on a real server."""

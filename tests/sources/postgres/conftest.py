@@ -1,0 +1,166 @@
+"""One private PostgreSQL server for the whole session, and a database of its own for every test."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from weir.algebra.catalog import Relation
+from weir.sources.oracle import Replay, rows_of
+from weir.sources.postgres.base import PostgresBase
+from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.replication import PostgresSource
+from weir.sources.postgres.trigger_log import install_triggers
+from weir.sources.postgres.triggers import PostgresTriggersSource
+from weir.sources.servers.postgres import PostgresServer
+from weir.sources.source import Visit
+
+ROLE, PASSWORD = "weir", "WEIR_TEST_POSTGRES_PASSWORD"
+KINDS = {"postgres": PostgresSource, "postgres-triggers": PostgresTriggersSource}
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer({"deadlock_timeout": "20ms"}) as running:
+        os.environ[PASSWORD] = running.password
+        with running.connect() as admin:
+            role, secret = sql.Identifier(ROLE), sql.Literal(running.password)
+            admin.execute(sql.SQL("CREATE ROLE {} LOGIN REPLICATION PASSWORD {}").format(role, secret))
+        yield running
+
+
+class Lab:
+    """A database, its administrator, and sources over it."""
+
+    def __init__(self, server: PostgresServer, kind: str) -> None:
+        self.server, self.kind = server, kind
+        self.database = f"lab{next(_numbers)}"
+        with server.connect() as admin:
+            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
+        self.admin = server.connect(self.database)
+        self.admin.execute("SET lock_timeout = '20s'")  # a test that blocks itself fails instead of hanging
+        self.sources: list[PostgresBase] = []
+        self.connections: list[psycopg.Connection[Any]] = []
+
+    def execute(self, *statements: str) -> None:
+        for statement in statements:
+            self.admin.execute(statement)
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        return self.admin.execute(statement).fetchall()
+
+    def connect(self, autocommit: bool = True) -> psycopg.Connection[Any]:
+        connection = self.server.connect(self.database, autocommit)
+        self.connections.append(connection)
+        return connection
+
+    def options(self, **more: Any) -> PostgresOptions:
+        given: dict[str, Any] = {
+            "host": "127.0.0.1", "port": self.server.port, "user": ROLE, "password": f"env:{PASSWORD}",
+            "slot": self.database, "lock_timeout": 5.0, "load_timeout": 20.0,
+        }  # fmt: skip
+        return PostgresOptions("pg", self.database, **{**given, **more})
+
+    def capture(self, *tables: str, schema: str = "public") -> None:
+        """Makes the tables ready to be captured, as an administrator would."""
+        self.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {ROLE}')
+        for table in tables:
+            name = sql.Identifier(schema, table).as_string(None)
+            self.execute(f"GRANT SELECT ON {name} TO {ROLE}", f"ALTER TABLE {name} REPLICA IDENTITY FULL")
+        if self.kind == "postgres":
+            names = ", ".join(sql.Identifier(schema, table).as_string(None) for table in tables)
+            self.execute(f"CREATE PUBLICATION weir FOR TABLE {names}")
+        else:
+            install_triggers(self.admin, self.options(schema=schema), tables, ROLE)
+
+    def open(self, **more: Any) -> PostgresBase:
+        source = KINDS[self.kind](self.options(**more))
+        self.sources.append(source)
+        return source
+
+    def watch(self, **columns: Sequence[str]) -> Watch:
+        """A source that watches these columns and has done its first load, and what it should hold."""
+        return Watch(self, {Relation("pg", table): tuple(names) for table, names in columns.items()})
+
+    def close_sources(self) -> None:
+        for source in self.sources:
+            source.close()
+        self.sources = []
+
+    def close(self) -> None:
+        self.close_sources()
+        for connection in (*self.connections, self.admin):
+            connection.close()
+        with self.server.connect() as admin:
+            admin.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(self.database))
+            admin.execute(drop)
+
+
+class Watch:
+    """A loaded source together with the replay of what it delivers."""
+
+    def __init__(self, lab: Lab, columns: dict[Relation, tuple[str, ...]]) -> None:
+        self.lab, self.columns = lab, columns
+        self.source = lab.open()
+        self.source.watch(columns)
+        self.replay = Replay(columns)
+        self.position = self.replay.load(self.source)
+
+    def visit(self, *lookups: Any) -> Visit:
+        """A visit whose changes must fit, and whose answers must equal the replay."""
+        visit = self.source.visit(lookups)
+        assert self.replay.apply(visit) == []
+        assert self.replay.compare(visit, lookups, exact=False) == []
+        self.position = visit.position
+        return visit
+
+    def resume(self) -> None:
+        """A new source from the last position, as after a crash of Weir."""
+        self.source.close()
+        self.source = self.lab.open()
+        self.source.watch(self.columns)
+        self.source.resume(self.position)
+
+    def assert_complete(self) -> None:
+        """The replay holds what the tables hold."""
+        for relation, columns in self.columns.items():
+            names = ", ".join(sql.Identifier(name).as_string(None) for name in columns)
+            table = sql.Identifier("public", relation.table).as_string(None)
+            assert self.replay.tables[relation] == Counter(self.lab.query(f"SELECT {names} FROM {table}"))
+
+
+def changes(visit: Visit, table: str) -> list[tuple[Any, ...]]:
+    """The changed rows of a table: values, weight, transaction number."""
+    found = visit.changes.get(Relation("pg", table))
+    return [] if found is None else list(rows_of(found, found.column_names))
+
+
+@pytest.fixture(params=["postgres", "postgres-triggers"])
+def lab(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A test that takes this runs on both kinds."""
+    made = Lab(server, request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def replication_lab(server: PostgresServer) -> Iterator[Lab]:
+    made = Lab(server, "postgres")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def trigger_lab(server: PostgresServer) -> Iterator[Lab]:
+    made = Lab(server, "postgres-triggers")
+    yield made
+    made.close()

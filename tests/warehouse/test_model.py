@@ -1,0 +1,81 @@
+"""Random lives of a store against a bag in memory: every state it ever had, on Arrow and on Spark."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.warehouse.batches import AB, bag_of, batch
+from weir.algebra.memory import MemoryBag
+from weir.warehouse.record import AsOf
+from weir.warehouse.store import ViewStore
+
+Model = dict[int, MemoryBag]  # arrival number to the view's signed bag
+
+
+def some_row(dice: random.Random) -> tuple[int, str | None]:
+    return dice.randint(0, 6), dice.choice(["p", "q", None])
+
+
+def live(store: ViewStore, dice: random.Random, steps: int, spark: SparkSession | None = None) -> Model:
+    """Random appends, nets and folds; with Spark, each goes through one engine or the other."""
+    model, arrival, transaction = {0: MemoryBag.of(AB)}, 0, 0
+    for _ in range(steps):
+        engine = spark if spark and dice.random() < 0.5 else None
+        match dice.choice(["append"] * 4 + ["net", "fold"]):
+            case "append":
+                transaction += 1
+                first, arrival, signed = arrival + 1, arrival + dice.randint(1, 3), []
+                for number in range(first, arrival + 1):
+                    rows = [(some_row(dice), dice.choice([-1, 1, 1, 2])) for _ in range(dice.randint(0, 4))]
+                    signed += [(row, weight, number) for row, weight in rows]
+                    model[number] = model[number - 1] + MemoryBag.weighted(AB, rows)
+                delta = engine.createDataFrame(batch(AB, signed)) if engine else batch(AB, signed)
+                store.append(delta, {"s": arrival}, (first, arrival), transaction)
+            case "net":
+                store.net(engine)
+            case "fold":
+                store.fold(engine)
+    return model
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("hash_bits", [64, 2])
+def test_every_state_is_what_the_bags_say(tmp_path: Path, seed: int, hash_bits: int) -> None:
+    """All arrivals, after a random life, also when nearly every pair of rows shares its hash."""
+    store = ViewStore.create(tmp_path / "view", AB, hash_bits=hash_bits)
+    model = live(store, random.Random(seed), 14)
+    for arrival, bag in model.items():
+        assert bag_of(store.read_arrow(AsOf(arrival=arrival)), AB) == bag.positive(), f"arrival {arrival}"
+    assert bag_of(store.read_arrow(), AB) == model[max(model)].positive()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("seed", "hash_bits"), [(1, 64), (2, 1)])
+def test_spark_reads_nets_and_folds_the_same(spark: SparkSession, tmp_path: Path, seed: int, hash_bits: int) -> None:
+    """With files written by both engines, colliding hashes included, Spark shows what Arrow and the bags show."""
+    store = ViewStore.create(tmp_path / "view", AB, hash_bits=hash_bits)
+    dice = random.Random(seed)
+    model = live(store, dice, 7, spark)
+    for arrival in sorted({max(model), dice.choice(list(model))}):
+        shown = store.read(spark, AsOf(arrival=arrival)).toArrow()
+        assert bag_of(shown, AB) == model[arrival].positive() == bag_of(store.read_arrow(AsOf(arrival=arrival)), AB)
+    for level in (store.net, store.fold):
+        level(spark)
+        assert bag_of(store.read(spark).toArrow(), AB) == model[max(model)].positive()
+
+
+@pytest.mark.spark
+def test_a_load_by_spark_spreads_rows_of_one_hash(spark: SparkSession, tmp_path: Path) -> None:
+    """The base keeps one row per hash, the others stay in the log, and all are shown with their counts."""
+    store = ViewStore.create(tmp_path / "view", AB, hash_bits=1)
+    rows = [((number % 5, "x"), 1, 0) for number in range(13)]
+    store.load(spark.createDataFrame(batch(AB, rows)), {"s": 1}, (1, 1), 1)
+    kinds = {file.name.partition("/")[0]: file.rows for file in store.log.state().files}
+    assert kinds["base"] <= 2
+    assert kinds["base"] + kinds["log"] == 5
+    expected = MemoryBag.weighted(AB, [(row, weight) for row, weight, _ in rows])
+    assert bag_of(store.read(spark).toArrow(), AB) == expected == bag_of(store.read_arrow(), AB)
