@@ -52,7 +52,8 @@ def assert_readable(root: ElementTree.Element) -> None:
 
 def drawable() -> list[tuple[str, str]]:
     """Every built-in scenario with the algorithms that its first schedule, or else the whole file, speaks of."""
-    spoken_of = {name: find(name).schedules[0].expect if find(name).schedules else find(name).expect for name in names()}
+    scenarios = {name: find(name) for name in names()}
+    spoken_of = {name: s.schedules[0].expect if s.schedules else s.expect for name, s in scenarios.items()}
     return [(name, algorithm_name) for name, expected in spoken_of.items() for algorithm_name in expected]
 
 
