@@ -24,8 +24,8 @@ class AddsInsteadOfReplacing(Recompute):
 class HasNoTimer(Recompute):
     """Never asks for what is left of fewer than ``every`` updates."""
 
-    def on_idle(self) -> Iterable[Effect]:
-        return ()
+    def on_idle(self) -> Iterator[Effect]:
+        yield from ()
 
 
 class CopiesLate(Copies):
