@@ -146,6 +146,14 @@ MUTATIONS = [
         TakesTheYoungest,
     ),
     Mutation(
+        "posse-wrong-sign",
+        "what is fetched at once has later updates added instead of taken out",
+        "posse",
+        Case("single-update", seed=2, sources=2),
+        patches={"weir.algorithms.posse.compensated": added},
+        options={"plan": "all"},
+    ),
+    Mutation(
         "nested-sweep-out-of-order",
         "a younger update of a source is admitted before an older one",
         "nested-sweep",
