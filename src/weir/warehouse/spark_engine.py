@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from weir.algebra.types import Column as StoredColumn
+from weir.algebra.types import Schema
 from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, first_of_each_hash
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, State
@@ -119,7 +120,9 @@ class SparkEngine:
         rows = ArrowEngine(self.log).netted(state)
         if not pc.all(first_of_each_hash(rows, alone=True), min_count=0).as_py():
             return None
-        return self.spark.createDataFrame(rows).select(*self.names, WEIGHT, HASH, F.col(IN_BASE).cast("boolean"))
+        types = f"{_ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint, {IN_BASE} tinyint"
+        frame = self.spark.createDataFrame(rows, types)  # unasked, Spark would take a time without zone for an instant
+        return frame.select(*self.names, WEIGHT, HASH, F.col(IN_BASE).cast("boolean").alias(IN_BASE))
 
     def _groups(self, state: State) -> DataFrame:
         """One row per hash: one tuple of it in the view's columns, any others in REST (hashes seldom collide)."""
@@ -147,8 +150,7 @@ class SparkEngine:
 
     def _files(self, state: State, folder: str) -> DataFrame:
         """Columns, weight and hash of some of the state's files."""
-        stored = stored_schema(self.schema)
-        ddl = ", ".join(f"{quoted(column.name)} {column.type}" for column in stored)
+        ddl = _ddl(stored_schema(self.schema))
         paths = [self.place.spark_path(name) for name in state.names(folder)]
         frame = self.spark.read.schema(ddl).parquet(*paths) if paths else self.spark.createDataFrame([], ddl)
         if state.arrival is not None:
@@ -235,6 +237,10 @@ def write_frame(place: Place, frame: DataFrame, folder: str) -> list[DataFile]:
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _ddl(schema: Schema) -> str:
+    return ", ".join(f"{quoted(column.name)} {column.type}" for column in schema)
 
 
 def _fitted(column: StoredColumn) -> Column:
