@@ -97,10 +97,10 @@ class Effort:
 
 FULL = Effort(
     (Size(8, 2, 3, 2), Size(8, 3, 3, 2), Size(6, 2, 3, 3), Size(8, 3, 3, 3), Size(4, 3, 3, 4)),
-    states=40_000, states_each=12_000,
+    states=30_000, states_each=10_000,
     large=(
-        Runs(Size(20, 3, 3, 4), 380), Runs(Size(10, 2, 4, 6), 150), Runs(Size(10, 3, 4, 8), 60),
-        Runs(Size(10, 4, 4, 12), 20, CALM), Runs(Size(5, 5, 5, 20), 10, CALMER), Runs(Size(5, 5, 5, 30), 10, CALMER),
+        Runs(Size(20, 3, 3, 4), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
+        Runs(Size(10, 4, 4, 12), 12, CALM), Runs(Size(5, 5, 5, 20), 8, CALMER), Runs(Size(5, 5, 5, 30), 8, CALMER),
     ),
     refused=(Runs(Size(20, 3, 3, 4), 500),),
 )  # fmt: skip
