@@ -102,13 +102,13 @@ FULL = Effort(
         Runs(Size(20, 3, 3, 4), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
         Runs(Size(10, 4, 4, 12), 12, CALM), Runs(Size(5, 5, 5, 20), 8, CALMER), Runs(Size(5, 5, 5, 30), 8, CALMER),
     ),
-    refused=(Runs(Size(20, 3, 3, 4), 500),),
+    refused=(Runs(Size(10, 3, 3, 4), 500), Runs(Size(10, 2, 3, 4), 500)),
 )  # fmt: skip
 QUICK = Effort(
     (Size(4, 2, 3, 2), Size(4, 3, 3, 2), Size(2, 3, 3, 3)),
     states=2_500, states_each=1_500,
     large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, CALM)),
-    refused=(Runs(Size(4, 3, 3, 4), 50),),
+    refused=(Runs(Size(2, 3, 3, 4), 50), Runs(Size(2, 2, 3, 4), 50)),
 )  # fmt: skip
 
 
