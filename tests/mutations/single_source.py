@@ -25,7 +25,7 @@ class HasNoTimer(Recompute):
     """Never asks for what is left of fewer than ``every`` updates."""
 
     def on_idle(self) -> Iterator[Effect]:
-        yield from ()
+        return iter(())
 
 
 class CopiesLate(Copies):

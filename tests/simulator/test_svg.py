@@ -26,7 +26,7 @@ def drawn(done: Run) -> ElementTree.Element:
 
 def example(name: str, algorithm_name: str) -> Run:
     scenario = find(name)
-    return run(scenario, algorithm(algorithm_name), scenario.schedules[0].steps)
+    return run(scenario, algorithm(algorithm_name), scenario.schedules[0].steps if scenario.schedules else ())
 
 
 def text_boxes(root: ElementTree.Element) -> list[tuple[str, Box]]:
@@ -51,8 +51,10 @@ def assert_readable(root: ElementTree.Element) -> None:
 
 
 def drawable() -> list[tuple[str, str]]:
-    """Every built-in scenario with the algorithms that its first schedule speaks of."""
-    return [(name, algorithm_name) for name in names() for algorithm_name in find(name).schedules[0].expect]
+    """Every built-in scenario with the algorithms that its first schedule, or else the whole file, speaks of."""
+    scenarios = {name: find(name) for name in names()}
+    spoken_of = {name: s.schedules[0].expect if s.schedules else s.expect for name, s in scenarios.items()}
+    return [(name, algorithm_name) for name, expected in spoken_of.items() for algorithm_name in expected]
 
 
 @pytest.mark.parametrize(("name", "algorithm_name"), drawable())

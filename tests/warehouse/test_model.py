@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.warehouse.batches import AB, bag_of, batch
 from weir.algebra.memory import MemoryBag
+from weir.warehouse.columns import ARRIVAL
 from weir.warehouse.record import AsOf
+from weir.warehouse.row_hash import row_hashes
 from weir.warehouse.store import ViewStore
 
 Model = dict[int, MemoryBag]  # arrival number to the view's signed bag
@@ -79,3 +81,20 @@ def test_a_load_by_spark_spreads_rows_of_one_hash(spark: SparkSession, tmp_path:
     assert kinds["base"] + kinds["log"] == 5
     expected = MemoryBag.weighted(AB, [(row, weight) for row, weight, _ in rows])
     assert bag_of(store.read(spark).toArrow(), AB) == expected == bag_of(store.read_arrow(), AB)
+
+
+@pytest.mark.spark
+def test_a_log_row_that_only_shares_a_hash_is_shown_beside_the_base_row(spark: SparkSession, tmp_path: Path) -> None:
+    """A single log row and a single base row of one hash stay two tuples: appended, netted and folded, on Spark."""
+    store = ViewStore.create(tmp_path / "view", AB, hash_bits=3)
+    candidates = batch(AB, [((number, "x"), 1, 1) for number in range(40)])
+    hashes = row_hashes(candidates.select(list(AB.names)), bits=3).to_pylist()
+    twin = next(at for at in range(1, 40) if hashes[at] == hashes[0])
+    store.load(candidates.slice(0, 1), {}, (1, 1), 1)
+    store.append(candidates.slice(twin, 1).set_column(3, ARRIVAL, [[2]]), {}, (2, 2), 2)
+    expected = MemoryBag.of(AB, [(0, "x"), (twin, "x")])
+    for compact in (lambda _: None, store.net, store.fold):
+        compact(spark)
+        assert bag_of(store.read(spark).toArrow(), AB) == expected == bag_of(store.read_arrow(), AB)
+    kept = [(record.kind, record.rows) for record in store.history()]
+    assert kept == [("create", 0), ("load", 1), ("append", 1), ("net", 1), ("fold", 2)]

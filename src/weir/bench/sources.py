@@ -141,12 +141,13 @@ def _changes(lab: Lab, source: Source, admin: Any, sizes: Sizes) -> tuple[float,
 
 
 def _under_load(lab: Lab, source: Source, sizes: Sizes) -> tuple[Spent, float]:
-    """Visits while a writer commits small transactions; and how many of them came per second."""
+    """Visits that found something, while a writer commits small transactions; and how many of these per second."""
     with _writer(lab) as commits:
         began, before, spent = time.monotonic(), commits.value, []
         while time.monotonic() < began + sizes.loaded_seconds:
             one, visit = _timed(source.visit)
-            spent.append(one)
+            if visit.transactions:
+                spent.append(one)
             source.acknowledge(visit.position)
         return _middle(spent), (commits.value - before) / (time.monotonic() - began)
 

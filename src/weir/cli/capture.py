@@ -32,6 +32,7 @@ Reader = Annotated[str, typer.Option(help="postgres-triggers: the role that shal
 Name = Annotated[str, typer.Option("--log-schema", help="postgres-triggers: the log's schema.")]
 Publication = Annotated[str, typer.Option(help="postgres: the publication.")]
 Slot = Annotated[str, typer.Option(help="postgres: the replication slot (removed by remove).")]
+Authority = Annotated[str, typer.Option("--ca", help="Servers: the file with the authority's certificate, for TLS.")]
 Plaintext = Annotated[bool, typer.Option("--allow-plaintext", help="Servers: without TLS to another host.")]
 
 
@@ -53,6 +54,7 @@ class Given:
     publication: str = "weir"
     slot: str = "weir"
     allow_plaintext: bool = False
+    authority: str = ""
 
     def capture(self) -> Any:
         """What the kind needs; its driver is loaded only now."""
@@ -75,13 +77,13 @@ class Given:
 
         return PostgresOptions(
             _SOURCE, **self._address(5432), schema=self.schema, log_schema=self.log_schema,
-            publication=self.publication, slot=self.slot,
+            publication=self.publication, slot=self.slot, sslrootcert=self.authority,
         )  # fmt: skip
 
     def _mysql(self) -> Any:
         from weir.sources.mysql.options import MysqlOptions
 
-        return MysqlOptions(_SOURCE, kind=self.kind, **self._address(3306))
+        return MysqlOptions(_SOURCE, kind=self.kind, tls_ca=self.authority, **self._address(3306))
 
     def _address(self, port: int) -> dict[str, Any]:
         """Host, port, database, user: from the DSN where it says so, else from the options."""
@@ -102,12 +104,13 @@ class Given:
 def install(
     kind: Kind, tables: Tables, path: Path = "", dsn: Dsn = "", host: Host = "localhost", port: Port = 0,
     database: Database = "", user: User = "", password: Password = "", schema: Schema = "public", reader: Reader = "",
-    log_schema: Name = "weir", publication: Publication = "weir", plaintext: Plaintext = False, dry_run: DryRun = False,
+    log_schema: Name = "weir", publication: Publication = "weir", plaintext: Plaintext = False,
+    authority: Authority = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Capture the changes of these tables from now on. May be repeated, for instance after ALTER TABLE."""
     given = Given(
         kind, path, dsn, host, port, database, user, password, schema, reader, log_schema, publication,
-        allow_plaintext=plaintext,
+        allow_plaintext=plaintext, authority=authority,
     )  # fmt: skip
     print_lines(given.capture().install(tables, dry_run))
 
@@ -116,12 +119,14 @@ def install(
 def remove(
     kind: Kind, path: Path = "", dsn: Dsn = "", host: Host = "localhost", port: Port = 0, database: Database = "",
     user: User = "", password: Password = "", schema: Schema = "public", log_schema: Name = "weir",
-    publication: Publication = "weir", slot: Slot = "weir", plaintext: Plaintext = False, dry_run: DryRun = False,
+    publication: Publication = "weir", slot: Slot = "weir", plaintext: Plaintext = False,
+    authority: Authority = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Take out all that capture has put into a database. The tables stay as they are."""
     given = Given(
-        kind, path, dsn, host, port, database, user, password, schema, "", log_schema, publication, slot, plaintext
-    )
+        kind, path, dsn, host, port, database, user, password, schema, "", log_schema, publication, slot, plaintext,
+        authority,
+    )  # fmt: skip
     print_lines(given.capture().remove(dry_run))
 
 
@@ -130,11 +135,13 @@ def status(
     kind: Kind, tables: SomeTables = None, path: Path = "", dsn: Dsn = "", host: Host = "localhost", port: Port = 0,
     database: Database = "", user: User = "", password: Password = "", schema: Schema = "public",
     log_schema: Name = "weir", publication: Publication = "weir", slot: Slot = "weir", plaintext: Plaintext = False,
+    authority: Authority = "",
 ) -> None:  # fmt: skip
     """Tell what is captured and what is missing; exits with 1 if that concerns the tables named or the whole source."""
     given = Given(
-        kind, path, dsn, host, port, database, user, password, schema, "", log_schema, publication, slot, plaintext
-    )
+        kind, path, dsn, host, port, database, user, password, schema, "", log_schema, publication, slot, plaintext,
+        authority,
+    )  # fmt: skip
     states = given.capture().status()
     shown = [state for state in states if not state.table or not tables or state.table in tables]
     print_lines(f"{state.table}: {state.text}" if state.table else state.text for state in shown)

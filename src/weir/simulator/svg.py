@@ -137,7 +137,8 @@ class _Drawing:
 
     def _name_arrow(self, name: str, style: str, x1: float, y1: float, x2: float, y2: float) -> None:
         """The message's name on its arrow, at the first place that is free."""
-        near = abs(_ARROWS / (x2 - x1))  # the part of the arrow that lies before the warehouse, where no text stands
+        # The part that lies before the warehouse, where no text stands; all of it when a node writes to itself.
+        near = min(1.0, abs(_ARROWS / (x2 - x1)))
         for place in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8):
             along = 1 - near * place if x1 < x2 else near * place
             x, y = x1 + along * (x2 - x1), y1 + along * (y2 - y1)

@@ -6,6 +6,7 @@ relies on (see ``State``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, Sta
 from weir.warehouse.errors import BadColumns
 from weir.warehouse.row_hash import row_hashes
 from weir.warehouse.statistics import DataFile, describe_file
+
+IN_BASE = "_weir_in_base"
 
 
 class ArrowEngine:
@@ -36,10 +39,21 @@ class ArrowEngine:
 
     def _sum(self, state: State, folders: tuple[str, ...]) -> pa.Table:
         """Columns, weight and hash of every row whose weights do not cancel."""
+        return summed(self._stored_rows(state, folders), self.schema)
+
+    def _stored_rows(self, state: State, folders: tuple[str, ...]) -> pa.Table:
         stored = self.place.read_parquet(state.names(*folders), self.log.arrow)
-        if state.arrival is not None:
-            stored = stored.filter(pc.less_equal(stored.column(ARRIVAL), state.arrival))
-        return summed(stored, self.schema)
+        if state.arrival is None:
+            return stored
+        return stored.filter(pc.less_equal(stored.column(ARRIVAL), state.arrival))
+
+    def netted(self, state: State) -> pa.Table:
+        """The log as one row per tuple, with what its files say of IN_BASE: 1, 0, or NULL for what was appended."""
+        parts = []
+        for folder, known in ((NET_OLD, 1), (NET_NEW, 0), (TAIL, None)):
+            stored = self._stored_rows(state, (folder,))
+            parts.append(stored.append_column(IN_BASE, pa.array([known] * stored.num_rows, pa.int8())))
+        return summed(pa.concat_tables(parts), self.schema, [(IN_BASE, "max")])
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -94,10 +108,10 @@ class ArrowEngine:
         return [describe_file(self.place, name)]
 
 
-def summed(stored: pa.Table, schema: Schema) -> pa.Table:
-    """Weights added over equal rows; zero is dropped, negative counts are kept."""
-    grouped = stored.group_by([*schema.names, HASH]).aggregate([(WEIGHT, "sum")])
-    grouped = grouped.rename_columns([*schema.names, HASH, WEIGHT])
+def summed(stored: pa.Table, schema: Schema, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
+    """Weights added over equal rows; zero is dropped, negative counts are kept. ``more``: other columns, aggregated."""
+    grouped = stored.group_by([*schema.names, HASH]).aggregate([(WEIGHT, "sum"), *more])
+    grouped = grouped.rename_columns([*schema.names, HASH, WEIGHT, *(name for name, _ in more)])
     return grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
 
 

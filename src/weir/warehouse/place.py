@@ -36,6 +36,7 @@ class Place:
                 f"'{text}': a warehouse path must not hold any of {' '.join(GLOB)}, Spark would expand it; "
                 f"rename the folder"
             )
+        text = text.removeprefix("file://")
         return cls(text.rstrip("/") if "://" in text else os.path.abspath(text), options)
 
     @property

@@ -8,21 +8,25 @@ are new. A netted log says which those are; for what was appended since, the bas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from weir.algebra.types import Column as StoredColumn
+from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, first_of_each_hash
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, State
 from weir.warehouse.place import Place
 from weir.warehouse.statistics import DataFile, describe_file
 
-IN_BASE, REST, TURN, SPARE = "_weir_in_base", "_weir_rest", "_weir_turn", "_weir_spare"
+REST, TURN, SPARE = "_weir_rest", "_weir_turn", "_weir_spare"
+LOG_FOLDERS = (NET_OLD, NET_NEW, TAIL)
+DRIVER_BYTES = 16 << 20  # of Parquet; a log up to this size is summed on the driver
 BROADCAST_BYTES = 256 << 20  # of Parquet; a longer log is joined as Spark thinks best, and wants folding
 REFUSALS = ("No space left", "Permission denied", "Mkdirs failed", "File too large", "Read-only file system", "quota")
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
@@ -53,21 +57,28 @@ class SparkEngine:
         if len(state.only(BASE)) == len(state.files):
             return base.withColumn(SPARE, F.lit(False))
         old, new = self._log_by_hash(state, base)
-        if state.bytes(NET_OLD, NET_NEW, TAIL) <= BROADCAST_BYTES:
+        crowded = REST in old.columns
+        if state.bytes(*LOG_FOLDERS) <= BROADCAST_BYTES:
             old = F.broadcast(old)
-        each = new.select(HASH, F.posexplode(self._candidates()).alias(TURN, "row"))
-        found = each.select("row.*", HASH, (F.col(TURN) > 0).alias(SPARE))
-        return self._with_log(base, old).unionByName(found)
+        found = new.select(*self.names, WEIGHT, HASH, F.lit(False).alias(SPARE))
+        if crowded:
+            each = new.select(HASH, F.posexplode(self._candidates()).alias(TURN, "row"))
+            found = each.select("row.*", HASH, (F.col(TURN) > 0).alias(SPARE))
+        return self._with_log(base, old, crowded).unionByName(found)
 
-    def _with_log(self, base: DataFrame, old: DataFrame) -> DataFrame:
-        """Every base row with what the log adds to it, and the log rows that only share its hash."""
+    def _with_log(self, base: DataFrame, old: DataFrame, crowded: bool) -> DataFrame:
+        """Every base row with what the log adds to it, and the log rows that only share its hash.
+
+        Spark compiles all of it while the log has one row per hash; only for a crowded log it must interpret lambdas.
+        """
         joined = base.alias("b").join(old.alias("n"), F.col(f"b.{HASH}") == F.col(f"n.{HASH}"), "left")
-        same = reduce(lambda a, b: a & b, (F.col(f"b.{n}").eqNullSafe(F.col(f"n.{n}")) for n in self.names))
-        missing = F.col(f"n.{HASH}").isNull()
-        usual = missing | (same & F.col(f"n.{REST}").isNull())  # nothing of that hash, or this very tuple alone
-        twins = F.filter(self._candidates("n."), self._is_base_row)
-        others = F.filter(self._candidates("n."), lambda row: ~self._is_base_row(row))
-        total = F.aggregate(twins, F.lit(0).cast("bigint"), lambda sum_, row: sum_ + row[WEIGHT])
+        missing, same = F.col(f"n.{HASH}").isNull(), self._is_base_row(lambda name: F.col(f"n.{quoted(name)}"))
+        usual, others, total = missing | same, F.array(self._first("n.")), F.lit(0).cast("bigint")
+        if crowded:
+            twins = F.filter(self._candidates("n."), lambda row: self._is_base_row(lambda name: row[name]))
+            others = F.filter(self._candidates("n."), lambda row: ~self._is_base_row(lambda name: row[name]))
+            total = F.aggregate(twins, total, lambda sum_, row: sum_ + row[WEIGHT])
+            usual = missing | (same & F.col(f"n.{REST}").isNull())
         added = F.when(missing, F.lit(0)).when(usual, F.col(f"n.{WEIGHT}")).otherwise(total)
         each = joined.select(
             *[F.col(f"b.{name}") for name in self.names],
@@ -85,22 +96,30 @@ class SparkEngine:
         weight = F.when(base_row, F.col(WEIGHT)).otherwise(other[WEIGHT]).alias(WEIGHT)
         return each.select(*columns, weight, HASH, (~base_row).alias(SPARE)).filter(F.col(WEIGHT) != 0)
 
-    def _is_base_row(self, row: Column) -> Column:
-        pairs = zip(self.schema.names, self.names, strict=True)
-        return reduce(lambda a, b: a & b, (row[name].eqNullSafe(F.col(f"b.{q}")) for name, q in pairs))
+    def _is_base_row(self, value: Callable[[str], Column]) -> Column:
+        pairs = (F.col(f"b.{quoted(name)}").eqNullSafe(value(name)) for name in self.schema.names)
+        return reduce(lambda a, b: a & b, pairs)
 
     # -- the log ----------------------------------------------------------------------------------------------------
 
     def _log_by_hash(self, state: State, base: DataFrame) -> tuple[DataFrame, DataFrame]:
-        """The netted log, a row per hash, as what is in the base and what is not."""
+        """The netted log, a row per hash, as what is in the base and what is not. REST only when hashes collide."""
         if not state.only(TAIL):
-            alone = F.lit(None).cast(f"array<{self._tuple_type()}>").alias(REST)
-            return self._files(state, NET_OLD).select("*", alone), self._files(state, NET_NEW).select("*", alone)
-        groups = self._groups(state)
+            return self._files(state, NET_OLD), self._files(state, NET_NEW)
+        groups = self._small_groups(state) if state.bytes(*LOG_FOLDERS) <= DRIVER_BYTES else None
+        groups = self._groups(state) if groups is None else groups
         unknown = groups.filter(F.col(IN_BASE).isNull()).select(HASH)
         present = base.select(HASH).join(F.broadcast(unknown), HASH, "left_semi").withColumn("found", F.lit(True))
-        known = groups.join(present, HASH, "left").withColumn(IN_BASE, F.coalesce(IN_BASE, "found", F.lit(False)))
-        return known.filter(IN_BASE).drop("found"), known.filter(~F.col(IN_BASE)).drop("found")
+        known = groups.join(F.broadcast(present), HASH, "left")
+        known = known.withColumn(IN_BASE, F.coalesce(IN_BASE, "found", F.lit(False))).drop("found")
+        return known.filter(IN_BASE), known.filter(~F.col(IN_BASE))
+
+    def _small_groups(self, state: State) -> DataFrame | None:
+        """A small log is summed on the driver, which is quicker than a shuffle; None when hashes collide in it."""
+        rows = ArrowEngine(self.log).netted(state)
+        if not pc.all(first_of_each_hash(rows, alone=True), min_count=0).as_py():
+            return None
+        return self.spark.createDataFrame(rows).select(*self.names, WEIGHT, HASH, F.col(IN_BASE).cast("boolean"))
 
     def _groups(self, state: State) -> DataFrame:
         """One row per hash: one tuple of it in the view's columns, any others in REST (hashes seldom collide)."""
@@ -114,19 +133,17 @@ class SparkEngine:
     def _netted(self, state: State) -> DataFrame:
         parts = [(TAIL, None), (NET_OLD, True), (NET_NEW, False)]
         flagged = [self._files(state, f).withColumn(IN_BASE, F.lit(flag).cast("boolean")) for f, flag in parts]
-        both = reduce(DataFrame.unionByName, flagged)
+        both = reduce(DataFrame.unionByName, flagged).repartition(F.col(HASH))  # one shuffle for both groupings
         summed = both.groupBy(HASH, *self.names).agg(F.sum(WEIGHT).alias(WEIGHT), F.max(IN_BASE).alias(IN_BASE))
         return summed.filter(F.col(WEIGHT) != 0)
 
+    def _first(self, side: str = "") -> Column:
+        return F.struct(*[F.col(f"{side}{name}") for name in self.names], F.col(f"{side}{WEIGHT}"))
+
     def _candidates(self, side: str = "") -> Column:
         """All tuples of a log row's hash, as an array."""
-        first = F.struct(*[F.col(f"{side}{name}") for name in self.names], F.col(f"{side}{WEIGHT}"))
-        rest = F.col(f"{side}{REST}")
-        return F.when(rest.isNull(), F.array(first)).otherwise(F.concat(F.array(first), rest))
-
-    def _tuple_type(self) -> str:
-        columns = ", ".join(f"{quoted(column.name)}: {column.type}" for column in self.schema)
-        return f"struct<{columns}, {WEIGHT}: bigint>"
+        first, rest = F.array(self._first(side)), F.col(f"{side}{REST}")
+        return F.when(rest.isNull(), first).otherwise(F.concat(first, rest))
 
     def _files(self, state: State, folder: str) -> DataFrame:
         """Columns, weight and hash of some of the state's files."""
@@ -163,6 +180,8 @@ class SparkEngine:
     def net(self, state: State, arrival: int) -> list[DataFile]:
         """The log as one row per tuple, split by whether the hash is in the base. Never reads the base's columns."""
         old, new = self._log_by_hash(state, self._files(state, BASE))
+        if REST not in old.columns:
+            return [*self._write(self._at(old, arrival), NET_OLD), *self._write(self._at(new, arrival), NET_NEW)]
         written = self._write(self._at(old.filter(F.col(REST).isNull()), arrival), NET_OLD)
         written += self._write(self._at(new.filter(F.col(REST).isNull()), arrival), NET_NEW)
         crowded = old.unionByName(new).filter(F.col(REST).isNotNull())

@@ -166,6 +166,7 @@ _FIXED = {
 }
 _TWO_BYTES_BIG_ENDIAN = (246, 247, 248, 254)
 _COLUMN_NAMES = 4
+NO_TABLE = 0xFFFFFF  # the number of an event that only ends a statement
 
 
 def table_number(event: Event) -> int:

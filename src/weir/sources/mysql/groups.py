@@ -125,12 +125,16 @@ class Assembler:
         return name.lower() if self.fold_case else name
 
     def _rows(self, event: e.Event) -> None:
-        known = self._maps.get(e.table_number(event))
-        if known is None or known[1] is None:
+        number = e.table_number(event)
+        if number == e.NO_TABLE:
             return
-        if self._group is None:
-            raise SourceError(f"source {self.source}: rows outside a transaction in the binlog; {self._way_out}")
-        self._group.rows.append((known[0], known[1], e.rows_part(event)))
+        known = self._maps.get(number)
+        if known is None or self._group is None:
+            raise SourceError(
+                f"source {self.source}: rows without their table or transaction in the binlog; {self._way_out}"
+            )
+        if known[1] is not None:
+            self._group.rows.append((known[0], known[1], e.rows_part(event)))
 
     def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> Plan:
         plan = self._plans.get((body, part.present[0]))
