@@ -18,7 +18,7 @@ COLOURS = {
 }  # fmt: skip
 INK = {"none": "#ffffff", "complete": "#ffffff"}
 DARK, SOFT, PAPER = "#24292f", "#57606a", "#ffffff"
-LEFT, TOP, WIDTH, HEIGHT, GAP = 172, 64, 132, 22, 3
+LEFT, TOP, WIDTH, HEIGHT, GAP = 172, 64, 152, 22, 3
 FOOT = 88
 
 
@@ -65,24 +65,33 @@ def _cell(left: int, top: int, row: Row) -> Iterator[str]:
     opacity = ' opacity="0.4"' if row.refused else ""
     yield f'<rect x="{left}" y="{top}" width="{WIDTH}" height="{HEIGHT}" rx="3" fill="{colour}"{opacity}/>'
     ink = DARK if row.refused else INK.get(row.measured, DARK)
-    yield _text(left + 8, top + 15, row.measured + (" (refused)" if row.refused else ""), ink)
-    if row.kind in row.algorithm.facts.claims:
-        holds = row.claim_holds
-        mark = "✓" if row.claimed == row.measured else f"claimed {row.claimed}"
-        yield _text(left + WIDTH - 8, top + 15, mark, ink, anchor="end", weight="normal" if holds else "bold", size=10)
+    yield _text(left + 8, top + 15, row.measured, ink)
+    if mark := _mark(row):
+        weight = "normal" if row.claim_holds else "bold"
+        yield _text(left + WIDTH - 8, top + 15, mark, ink, anchor="end", weight=weight, size=10)
+
+
+def _mark(row: Row) -> str:
+    """What is written beside the level: whether it is the claimed one, or that the algorithm declines such views."""
+    if row.refused:
+        return "refused"
+    if row.kind not in row.algorithm.facts.claims:
+        return ""
+    return "✓" if row.claimed == row.measured else f"claim: {row.claimed}"
 
 
 def _legend(top: int) -> Iterator[str]:
     for number, level in enumerate(NAMES):
-        left = 16 + number * 104
+        left = 16 + number * 116
         yield f'<rect x="{left}" y="{top}" width="14" height="14" rx="3" fill="{COLOURS[level]}"/>'
         yield _text(left + 20, top + 11, level, DARK)
     yield _text(
-        16, top + 36, "✓ as the paper claims; 'claimed': the paper claims another level; no mark: no claim", SOFT
+        16,
+        top + 36,
+        "✓ as the paper claims; claim: what the paper claims instead; no mark: the papers make no claim",
+        SOFT,
     )
-    yield _text(
-        16, top + 54, "refused (pale): the algorithm declines such views; run against its will to show why", SOFT
-    )
+    yield _text(16, top + 54, "refused (pale): the algorithm declines such views; run all the same, to show why", SOFT)
 
 
 def _left_of(column: int) -> int:

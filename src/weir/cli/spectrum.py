@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from weir.algebra.errors import WeirError
 from weir.simulator.spectrum import FULL, QUICK, Row, chosen, measure
@@ -46,7 +47,7 @@ def spectrum(
     console = Console(stderr=True)
     chosen_ones, effort = chosen(algorithm or ()), QUICK if quick else FULL
     with console.status("exploring") as status:
-        rows = measure(chosen_ones, effort, seed, processes, lambda row: status.update(_told(row)))
+        rows = measure(chosen_ones, effort, seed, processes, lambda row: _tell(console, status, row))
     if as_json:
         typer.echo(json.dumps({"rows": [row.document() for row in rows]}, indent=1))
     else:
@@ -54,6 +55,14 @@ def spectrum(
     _keep(rows, out, keep)
     if not all(row.claim_holds or row.explained for row in rows):
         raise typer.Exit(1)
+
+
+def _tell(console: Console, status: Status, row: Row) -> None:
+    """A terminal shows the last cell; a log gets a line for each."""
+    if console.is_terminal:
+        status.update(_told(row))
+    else:
+        console.print(_told(row), highlight=False)
 
 
 def _told(row: Row) -> str:

@@ -97,18 +97,18 @@ class Effort:
 
 FULL = Effort(
     (Size(8, 2, 3, 2), Size(8, 3, 3, 2), Size(6, 2, 3, 3), Size(8, 3, 3, 3), Size(4, 3, 3, 4)),
-    states=40_000, states_each=12_000,
+    states=30_000, states_each=10_000,
     large=(
-        Runs(Size(20, 3, 3, 4), 380), Runs(Size(10, 2, 4, 6), 150), Runs(Size(10, 3, 4, 8), 60),
-        Runs(Size(10, 4, 4, 12), 20, CALM), Runs(Size(5, 5, 5, 20), 10, CALMER), Runs(Size(5, 5, 5, 30), 10, CALMER),
+        Runs(Size(20, 3, 3, 4), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
+        Runs(Size(10, 4, 4, 12), 12, CALM), Runs(Size(5, 5, 5, 20), 8, CALMER), Runs(Size(5, 5, 5, 30), 8, CALMER),
     ),
-    refused=(Runs(Size(20, 3, 3, 4), 500),),
+    refused=(Runs(Size(10, 3, 3, 4), 500), Runs(Size(10, 2, 3, 4), 500)),
 )  # fmt: skip
 QUICK = Effort(
     (Size(4, 2, 3, 2), Size(4, 3, 3, 2), Size(2, 3, 3, 3)),
     states=2_500, states_each=1_500,
     large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, CALM)),
-    refused=(Runs(Size(4, 3, 3, 4), 50),),
+    refused=(Runs(Size(2, 3, 3, 4), 50), Runs(Size(2, 2, 3, 4), 50)),
 )  # fmt: skip
 
 

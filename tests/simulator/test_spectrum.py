@@ -1,0 +1,176 @@
+"""The spectrum: what a quick run must show, that it is the same run every time, and one cell in full."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from weir.algorithms.base import SCENARIOS
+from weir.algorithms.measured import measured, written
+from weir.algorithms.registry import ALGORITHMS
+from weir.bench.spectrum_picture import draw, write_picture
+from weir.bench.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
+from weir.consistency.levels import NAMES
+from weir.simulator.cases import built_in, kind_of
+from weir.simulator.explore import run_listed
+from weir.simulator.scenario import parse
+from weir.simulator.spectrum import CONTROLS, EXPLAINED, FULL, QUICK, Row, chosen, in_parts, measure
+
+PAGE = Path(__file__).parents[2] / "docs" / "spectrum.md"
+
+
+@cache
+def quick() -> dict[tuple[str, str], Row]:
+    """Every cell, measured quickly, once for all tests."""
+    return {(row.algorithm.facts.name, row.kind): row for row in measure(chosen(), QUICK)}
+
+
+def test_there_is_a_row_for_every_algorithm_in_every_scenario() -> None:
+    """24 algorithms and the control without compensation, four scenarios each."""
+    assert list(quick()) == [(name, kind) for name in (*ALGORITHMS, *CONTROLS) for kind in SCENARIOS]
+
+
+def test_every_claim_holds_or_is_explained() -> None:
+    """Nobody holds less than the paper says, but for the cell whose paragraph says why."""
+    assert {cell for cell, row in quick().items() if not row.claim_holds} == set(EXPLAINED)
+
+
+@pytest.mark.parametrize("name", ["basic", "sweep-uncompensated"])
+@pytest.mark.parametrize("kind", SCENARIOS)
+def test_the_controls_fail(name: str, kind: str) -> None:
+    """Without compensation not even convergence is left, in every scenario."""
+    assert quick()[name, kind].measured == "none"
+
+
+@pytest.mark.parametrize("kind", SCENARIOS)
+@pytest.mark.parametrize("name", [name for name, cls in ALGORITHMS.items() if cls.facts.claims])
+def test_the_level_above_a_claim_fails(name: str, kind: str) -> None:
+    """Where the paper's claim is not complete, a schedule shows that no more holds."""
+    row = quick()[name, kind]
+    if kind in row.algorithm.facts.claims and (name, kind) not in EXPLAINED:
+        assert row.measured == row.claimed
+
+
+def test_a_document_has_what_programs_read() -> None:
+    """The promised keys, levels by name, a counterexample exactly where a level is left to break."""
+    for row in quick().values():
+        document = row.document()
+        assert {"algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"} <= document.keys()
+        assert {document["claimed"], document["measured"]} <= set(NAMES)
+        assert document["schedules"] >= document["random_schedules"] == 200
+        assert (document["counterexample"] is None) == (document["measured"] == "complete")
+
+
+@pytest.mark.parametrize("kind", SCENARIOS)
+def test_a_counterexample_is_a_scenario_that_shows_it(kind: str) -> None:
+    """Read back and run, it ends as written and holds the level measured, no more."""
+    for name in (*ALGORITHMS, *CONTROLS):
+        row = quick()[name, kind]
+        if row.broken is None:
+            continue
+        scenario = parse(tomllib.loads(row.document()["counterexample"]))
+        world = scenario.begin(row.algorithm, unchecked=True)
+        run_listed(world, scenario.schedules[0].steps)
+        expected = scenario.schedules[0].expect[name]
+        assert (world.states, row.measured) == (expected.states, expected.level)
+
+
+def test_refusals_are_measured_all_the_same() -> None:
+    """What asks one source for everything is refused over several, and would converge there only by luck."""
+    for name in ("eca", "eca-key", "eca-local", "lca"):
+        assert quick()[name, "single-source"].refused is None
+        for kind in SCENARIOS[1:]:
+            row = quick()[name, kind]
+            assert row.refused is not None
+            assert row.measured == "none"
+
+
+def test_a_global_transaction_part_by_part() -> None:
+    """T-Strobe shows global transactions in parts: only convergent, yet strong where each part counts for itself."""
+    row = quick()["t-strobe", "global"]
+    assert (row.measured, row.by_parts) == ("convergence", "strong")
+    assert quick()["g-strobe", "global"].measured == "strong"
+
+
+def test_parts_on_their_own_are_no_global_transaction() -> None:
+    """Taken apart, a scenario is of another kind and has more legal vectors."""
+    for scenario in built_in("global", ALGORITHMS["copies"]):
+        apart = in_parts(scenario)
+        assert kind_of(apart) != "global"
+        assert len(list(apart.lattice.legal_vectors())) > len(list(scenario.lattice.legal_vectors()))
+
+
+def test_the_result_does_not_depend_on_the_processes() -> None:
+    """One process or two: the same rows to the last byte."""
+    algorithms = chosen(["strobe", "pvm", "ring"])
+    one, two = (
+        [row.document() for row in measure(algorithms, QUICK, seed=3, processes=processes)] for processes in (1, 2)
+    )
+    assert one == two
+
+
+def test_another_seed_is_another_run() -> None:
+    """The seed reaches the scenarios."""
+    (one, *_), (other, *_) = (measure(chosen(["sweep"]), QUICK, seed=seed, processes=1) for seed in (1, 2))
+    assert (one.measured, other.measured) == ("complete", "complete")
+    assert one.states != other.states
+
+
+def test_the_registry_holds_what_the_page_shows() -> None:
+    """The kept levels are those of the table, for all 24, and nobody is below the claim unexplained."""
+    page = PAGE.read_text(encoding="utf-8")
+    lines = [line.strip("| ").split(" | ") for line in page.partition(BEGIN)[2].partition(END)[0].splitlines()]
+    shown = {(cells[0], cells[1]): cells[3].split(" ")[0].rstrip(",") for cells in lines if cells[0] in ALGORITHMS}
+    assert shown == {(name, kind): measured()[name][kind] for name in ALGORITHMS for kind in SCENARIOS}
+    for (name, kind), level in shown.items():
+        claim = ALGORITHMS[name].facts.claims.get(kind, "none")
+        assert NAMES.index(level) >= NAMES.index(claim) or (name, kind) in EXPLAINED
+
+
+def test_a_quick_run_finds_no_less_than_the_kept_one_allows() -> None:
+    """More schedules can only lower a level: what the full run held, the quick one holds."""
+    for (name, kind), row in quick().items():
+        if name in ALGORITHMS:
+            assert NAMES.index(row.measured) >= NAMES.index(measured()[name][kind]), (name, kind)
+
+
+def test_levels_written_are_read_back() -> None:
+    """The file's text is TOML by algorithm and scenario."""
+    levels = {"a": {"global": "weak"}, "b": {"global": "none"}}
+    assert tomllib.loads(written(levels)) == levels
+
+
+def test_the_table_replaces_the_one_on_the_page() -> None:
+    """What stands before and behind it stays."""
+    rows = list(quick().values())
+    page = put_into(f"before\n{BEGIN}\nold\n{END}\nafter", rows)
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter")
+    assert "old" not in page
+    assert put_into(page, rows) == page
+    assert len(markdown(rows).splitlines()) == len(rows) + 2
+
+
+def test_the_picture_shows_every_cell(tmp_path: Path) -> None:
+    """A rectangle per cell, small enough for a README."""
+    rows = list(quick().values())
+    path = write_picture(rows, tmp_path / "spectrum.svg")
+    assert draw(rows).count("<rect") == 1 + len(rows) + len(NAMES)
+    assert path.stat().st_size < 100_000
+
+
+def test_counterexamples_become_files(tmp_path: Path) -> None:
+    """One per cell that is not complete, named after it."""
+    rows = [quick()["eca", "single-source"], quick()["lca", "single-source"]]
+    assert [path.name for path in write_counterexamples(rows, tmp_path)] == ["eca-single-source.toml"]
+
+
+@pytest.mark.slow
+def test_one_cell_in_full() -> None:
+    """SWEEP over source-local transactions: complete on all schedules, 10,000 random ones among them."""
+    row = next(row for row in measure(chosen(["sweep"]), FULL) if row.kind == "source-local")
+    assert (row.measured, row.by_lot) == ("complete", 10_000)
+    assert row.explored > 100_000

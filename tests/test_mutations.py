@@ -1,0 +1,29 @@
+"""Every planted bug is caught, on a scenario that the algorithm itself passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutations.__main__ import main
+from tests.mutations.catalogue import MUTATIONS
+from tests.mutations.mutation import is_below
+from weir.algorithms.registry import ALGORITHMS
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_bug_is_caught(name: str) -> None:
+    """Without the bug the claim holds on every schedule of the scenario; with it some schedule breaks it."""
+    mutation = MUTATIONS[name]
+    assert not is_below(mutation.held_without(), mutation.claim)
+    assert is_below(mutation.held_with(), mutation.claim)
+
+
+def test_every_algorithm_that_claims_something_has_a_bug() -> None:
+    """No algorithm is left out."""
+    assert {mutation.of for mutation in MUTATIONS.values()} == {n for n, c in ALGORITHMS.items() if c.facts.claims}
+
+
+def test_the_command_counts_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """``python -m tests.mutations`` exits with 0 and says how many."""
+    assert main() == 0
+    assert f"{len(MUTATIONS)} of {len(MUTATIONS)} planted bugs caught" in capsys.readouterr().out
