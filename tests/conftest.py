@@ -6,12 +6,18 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from weir.spark.session import open_session
 
 # Failing expressions are part of the tests, their stack traces are not; and two partitions are enough for a few rows.
 SETTINGS = {"spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2"}
+
+
+# The same examples every time: a red run means that something changed here, and a machine's speed decides nothing.
+settings.register_profile("weir", derandomize=True, deadline=None)
+settings.load_profile("weir")
 
 
 @pytest.fixture(scope="session")

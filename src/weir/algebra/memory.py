@@ -101,7 +101,8 @@ class MemoryBag:
     def join(self, other: MemoryBag, on: Pairs = (), where: Expression | None = None) -> MemoryBag:
         schema = Schema((*self.schema, *other.schema))
         if len(set(schema.names)) < len(schema):
-            raise TypeMismatch(f"both sides of a join have a column of one name: ({self.schema}) and ({other.schema})")
+            sides = f"({self.schema}) and ({other.schema})"
+            raise TypeMismatch(f"both sides of a join have a column of the same name: {sides}")
         passes = where.predicate(schema) if where is not None else None
         mine = _picker(self.schema.positions(left for left, _ in on))
         partners = other._index(other.schema.positions(right for _, right in on))

@@ -34,11 +34,16 @@ def _boolean(values: Sequence[Any], type_: Type) -> pa.Array:
 
 
 def _decimal(values: Sequence[Any], type_: Type) -> pa.Array:
-    """By the shortest text that reads back as the number; whole numbers so large that this text is not exact, no."""
+    """By the shortest text that reads back as the number; not whole numbers so large that this text is not exact, nor
+    texts with an exponent, which Arrow may round to 0 without a word.
+    """
     numbers = pa.array(values, pa.float64())
     if (pc.max(pc.abs(numbers)).as_py() or 0) >= _EXACT:
         raise pa.ArrowInvalid("large")
-    return numbers.cast(pa.string()).cast(arrow_type(type_))
+    texts = numbers.cast(pa.string())
+    if pc.any(pc.match_substring(texts, "e", ignore_case=True)).as_py():
+        raise pa.ArrowInvalid("an exponent")
+    return texts.cast(arrow_type(type_))
 
 
 def _date(values: Sequence[Any], type_: Type) -> pa.Array:
