@@ -23,7 +23,7 @@ servers:
 	scripts/setup servers
 
 test: lint servers
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
