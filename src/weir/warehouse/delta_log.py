@@ -29,7 +29,6 @@ from weir.warehouse.statistics import DataFile
 APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
 CHECKPOINT_EVERY = 20  # versions; opening a table reads the last checkpoint and what came after it
-BASE, TAIL, NET_OLD, NET_NEW = "base/", "log/", "net/old-", "net/new-"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 

@@ -39,6 +39,9 @@ class Place:
         text = text.removeprefix("file://")
         return cls(text.rstrip("/") if "://" in text else os.path.abspath(text), options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Place, (self.uri, dict(self.options) if self.options else None)  # the file system is opened anew
+
     @property
     def is_local(self) -> bool:
         return "://" not in self.uri

@@ -21,20 +21,13 @@ from weir.warehouse import publishing, retention
 from weir.warehouse.addressing import find_state
 from weir.warehouse.arrow_engine import ArrowEngine
 from weir.warehouse.columns import check_columns
-from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, Outrun, State
+from weir.warehouse.delta_log import DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.place import Place
 from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Record, Step, steps_of
 from weir.warehouse.spark_engine import SparkEngine
-from weir.warehouse.statistics import DataFile
-
-
-@dataclass(frozen=True)
-class Staged:
-    """A delta whose files are written and wait for their commit."""
-
-    files: tuple[DataFile, ...]
-
+from weir.warehouse.staging import Staged, Stager
+from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
 Batch: TypeAlias = pa.Table | DataFrame | Staged
 Engine: TypeAlias = ArrowEngine | SparkEngine
@@ -96,6 +89,10 @@ class ViewStore:
         """Writes a delta's files without committing them. Its columns, WEIGHT (else 1), ARRIVAL (else ``arrival``)."""
         engine = self._engine(batch.sparkSession if isinstance(batch, DataFrame) else None)
         return Staged(tuple(engine.stage(batch, arrival)))
+
+    def stager(self, arrival: int | None = None) -> Stager:
+        """The same for the tasks of a Spark job: it can be pickled, and what it writes can be added up."""
+        return Stager(self.place, self.schema, self.log.hash_bits, arrival)
 
     def append(
         self,
