@@ -71,6 +71,7 @@ class DeltaLog:
                 f"the Delta table at '{place.uri}' was not made by Weir; it is left alone. Give the view another path."
             )
         self.schema = Schema.parse(configuration[COLUMNS])
+        self.identity = str(table.metadata().id)  # Delta's own; a table made anew at the same place has another
         self.hash_bits = int(configuration[HASH_BITS])
         self.arrow = stored_arrow(self.schema)
 
