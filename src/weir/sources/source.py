@@ -63,6 +63,7 @@ class Description:
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
     settings: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    rows: Mapping[Relation, int] = field(default_factory=dict)  # about so many, from the source's own statistics
 
 
 @dataclass(frozen=True)

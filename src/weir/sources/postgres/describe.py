@@ -42,7 +42,7 @@ def describe(connection: Connection, options: PostgresOptions, kind: str, mark: 
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
     tables = tuple(_table(options.name, table, keys.get(table.name, Keys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
-    return Description(tables, unmapped, settings, tuple(findings))
+    return Description(tables, unmapped, settings, tuple(findings), _rows(connection, options))
 
 
 def usable(column: ColumnFacts, kind: str) -> bool:
@@ -68,6 +68,15 @@ def _table(source: str, facts: TableFacts, keys: Keys, kind: str) -> Table:
 
 def _unmapped(facts: TableFacts, kind: str) -> dict[str, str]:
     return {column.name: why_unusable(column) for column in facts.columns if not usable(column, kind)}
+
+
+def _rows(connection: Connection, options: PostgresOptions) -> dict[Relation, int]:
+    """As the planner believes; a table that was never analyzed is left out."""
+    query = (
+        "SELECT c.relname, c.reltuples::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relkind = 'r' AND c.reltuples >= 0"
+    )
+    return {Relation(options.name, name): rows for name, rows in connection.execute(query, (options.schema,))}
 
 
 def _settings(connection: Connection) -> dict[str, str]:

@@ -12,7 +12,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
 from weir.sources.source import LOAD_AGAIN, Description, Finding, LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite.capture import INSTALL, active, intact, obstacle
-from weir.sources.sqlite.catalog import TableShape, mapped_type, read_shape, table_names
+from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, read_shape, table_names
 
 
 def describe(database: sqlite3.Connection, source: str, path: str) -> Description:
@@ -28,6 +28,7 @@ def describe(database: sqlite3.Connection, source: str, path: str) -> Descriptio
         {Relation(source, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
         {"sqlite_version": sqlite3.sqlite_version, **settings},
         tuple(findings),
+        {Relation(source, shape.name): rows for shape in shapes if (rows := about_rows(database, shape)) is not None},
     )
 
 
