@@ -19,10 +19,10 @@ from weir.algorithms.base import Algorithm
 from weir.algorithms.node import Node
 from weir.algorithms.sweeping import sweep
 from weir.messages import Answer, Ask, Commit, Effect, NodeMessage, Run, Send, Update
+from weir.runtime.situation import ON_SPARK
 from weir.runtime.sweeps import SweptDelta
 
 Fetch = Callable[[Lookup], Bag]
-DELEGATED = ("sweep", "pvm", "pvm-cc")  # their sweeps know at the start all that must be taken out
 
 
 class SweptBag:
@@ -56,7 +56,7 @@ class Machine:
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
-        self.delegates = algorithm.facts.name in DELEGATED
+        self.delegates = algorithm.facts.name in ON_SPARK
         if self.delegates:
             algorithm.delegated = frozenset([sweep])
         nodes = {source: algorithm.node(source) for source in algorithm.view.sources}

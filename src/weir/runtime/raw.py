@@ -7,7 +7,6 @@ over the raw rows. There is one raw view per term of a UNION ALL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weir.algebra.errors import UnsupportedExpression
@@ -24,11 +23,6 @@ class RawTerm:
     schema: Schema  # of the raw rows
     condition: Expression | None
     output: tuple[tuple[str, Expression], ...]
-
-
-def spark_only(view: View) -> list[str]:
-    """The expressions of a view that the in-memory evaluator does not cover."""
-    return [str(expression) for term in view.terms for expression in _beyond(term, [*_parts(term)])]
 
 
 def raw_terms(view: View) -> list[RawTerm]:
@@ -49,12 +43,6 @@ def _raw(view: View, term: Term) -> RawTerm:
 def _named(view: View, term: Term) -> tuple[tuple[str, Expression], ...]:
     """The select list under the view's names: a UNION ALL has those of its first part."""
     return tuple((name, expression) for name, (_, expression) in zip(view.columns, term.output, strict=True))
-
-
-def _parts(term: Term) -> Iterator[Expression]:
-    yield from (selection for selection in term.selections if selection is not None)
-    yield from term.rest
-    yield from (expression for _, expression in term.output)
 
 
 def _joined(term: Term) -> Schema:

@@ -28,13 +28,14 @@ from weir.algebra.view import View
 from weir.algorithms.sweeping import ARRIVAL, width
 from weir.runtime.blocks import PackedUpdates, needed_schemas
 from weir.runtime.lookups import Access
-from weir.runtime.raw import RawTerm, raw_terms, spark_only
+from weir.runtime.raw import RawTerm, raw_terms
+from weir.runtime.situation import spark_only
 from weir.runtime.slices import MOST_ROWS, swept
 from weir.sources.source import SnapshotReader
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.warehouse.columns import ARRIVAL as STORED_ARRIVAL
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
-from weir.warehouse.store import Staged, Stager
+from weir.warehouse.staging import Staged, Stager
 
 ROWS_IN_SLICE = 500  # fewer are not worth another task
 INLINE_BYTES, FILE_BYTES = 2 << 20, 64 << 20
@@ -247,7 +248,7 @@ class _Output:
         if self._tables and (self._staged or self._bytes > INLINE_BYTES):
             self._stage()
         rows = _stream(pa.concat_tables(self._tables)) if self._tables else None
-        lines = [(self._number, rows, None, pickle.dumps(costs))]
+        lines: list[tuple[Any, ...]] = [(self._number, rows, None, pickle.dumps(costs))]
         lines += [(self._number, None, pickle.dumps(staged), None) for staged in self._staged]
         values = zip(*lines, strict=True)
         columns = [pa.array(column, type_) for column, type_ in zip(values, _ARROW_ENVELOPE.types, strict=True)]
