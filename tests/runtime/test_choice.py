@@ -98,7 +98,7 @@ def test_recomputing_one_small_source() -> None:
     assert limit > 1
     below, at = (chosen(ONE, small, changes=str(changes)) for changes in (limit - 1, limit))
     assert (below.strategy, at.strategy) == ("eca", "recompute")
-    assert f"from about {limit} changes" in " ".join(below.reasons)
+    assert f"from about {limit:,} changes" in " ".join(below.reasons)
     assert "recomputing is cheaper" in at.reasons[0]
     assert at.options == {"every": 10_000}
 

@@ -16,6 +16,8 @@ from weir.cli.algorithms import algorithms
 from weir.cli.bench import bench_app
 from weir.cli.capture import capture_app
 from weir.cli.demo import demo
+from weir.cli.explain import explain
+from weir.cli.init import init
 from weir.cli.simulate import simulate
 from weir.cli.spectrum import spectrum
 from weir.cli.stress import stress
@@ -34,6 +36,8 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
+app.command()(init)
+app.command()(explain)
 app.command()(simulate)
 app.command()(algorithms)
 app.command()(spectrum)

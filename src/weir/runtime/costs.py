@@ -18,8 +18,9 @@ from weir.runtime.routes import Hop, Route, routes, shared_questions
 MATCHES = 4.0  # J: rows that match a key, where nothing is known of the tables
 PASSES = 0.5  # sigma: the share of rows that pass a selection
 # Prices, in rows of a scan: only how they compare matters. A row found by key costs the source an index descent and
-# the warehouse a share of a join; a question costs a round trip and its part of a Spark job.
-FOUND, READ, WRITTEN, QUESTION = 10.0, 1.0, 1.0, 500.0
+# the warehouse a share of a join; a question costs a round trip and its part of a Spark job. Recomputing has a price of
+# its own, whatever the sizes: joins of whole tables, and a view whose files are all new to its readers.
+FOUND, READ, WRITTEN, QUESTION, ANEW = 10.0, 1.0, 1.0, 500.0, 10_000.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Estimate:
     found: float  # rows that come back for keys
     read: float  # rows of whole tables, read at the source or sent
     written: float  # rows of the view added or removed
+    anew: bool = False  # the view is put in place of the old one
 
     @property
     def messages(self) -> int:
@@ -39,7 +41,8 @@ class Estimate:
 
     @property
     def cost(self) -> float:
-        return FOUND * self.found + READ * self.read + WRITTEN * self.written + QUESTION * self.questions
+        rows = FOUND * self.found + READ * self.read + WRITTEN * self.written
+        return rows + QUESTION * self.questions + (ANEW if self.anew else 0.0)
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def recomputing(view: View, sizes: Sizes) -> Estimate | None:
         for hop in route.hops:
             rows *= sizes.fan_out(view, hop)
         written += rows
-    return Estimate(0, len(view.relations), 0.0, float(total), written)
+    return Estimate(0, len(view.relations), 0.0, float(total), written, anew=True)
 
 
 def crossover(view: View, sizes: Sizes) -> int | None:
