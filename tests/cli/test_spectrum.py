@@ -20,10 +20,14 @@ def spectrum(*arguments: str) -> Result:
 
 
 def test_json_is_one_document() -> None:
-    """Four rows per algorithm, with the keys promised."""
+    """Nothing else on the standard output: ``rows``, four per algorithm, with the keys promised and no other."""
     result = spectrum("--json", "-a", "sweep")
     assert result.exit_code == 0
-    rows = json.loads(result.stdout)["rows"]
+    document = json.loads(result.stdout)
+    assert list(document) == ["rows"]
+    rows = document["rows"]
+    keys = ["algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"]
+    assert [list(row) for row in rows] == [keys] * 4
     assert [row["scenario"] for row in rows] == ["single-source", "single-update", "source-local", "global"]
     assert [row["measured"] for row in rows] == ["complete", "complete", "complete", "convergence"]
 
