@@ -32,6 +32,17 @@ def test_json_is_one_document() -> None:
     assert [row["measured"] for row in rows] == ["complete", "complete", "complete", "convergence"]
 
 
+def test_the_table_tells_level_claim_schedules_and_what_breaks_the_next_level() -> None:
+    """One line per cell: claimed, measured, how many schedules, the next level and the length of its counterexample."""
+    result = spectrum("-a", "eca")
+    first = next(line for line in result.stdout.splitlines() if line.startswith("│"))
+    name, scenario, claimed, measured, schedules, broken, example = (c.strip() for c in first.strip("│").split("│"))
+    assert (name, scenario, claimed, measured) == ("eca", "single-source", "strong", "strong")
+    assert int(schedules.replace(",", "")) > 1_000
+    assert broken == "complete"
+    assert example.startswith("8 steps: ")
+
+
 def test_a_claim_that_fails_for_a_known_reason_is_told(tmp_path: Path) -> None:
     """T-Strobe's weak is the paper's: exit code 0, the reason printed, pictures and scenario files written."""
     result = spectrum("-a", "t-strobe", "--out", str(tmp_path))
