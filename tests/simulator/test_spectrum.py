@@ -11,7 +11,7 @@ import pytest
 from weir.algorithms.base import SCENARIOS
 from weir.algorithms.measured import measured, written
 from weir.algorithms.registry import ALGORITHMS
-from weir.bench.spectrum_picture import draw, write_picture
+from weir.bench.spectrum_picture import WIDTH, draw, squares, squares_on, write_picture
 from weir.bench.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
 from weir.consistency.levels import NAMES
 from weir.simulator.cases import built_in, kind_of
@@ -19,7 +19,8 @@ from weir.simulator.explore import run_listed
 from weir.simulator.scenario import parse
 from weir.simulator.spectrum import CONTROLS, EXPLAINED, FULL, QUICK, Row, chosen, in_parts, measure
 
-PAGE = Path(__file__).parents[2] / "docs" / "spectrum.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, PICTURE = DOCS / "spectrum.md", DOCS / "pictures" / "spectrum.svg"
 
 
 @cache
@@ -55,12 +56,12 @@ def test_the_level_above_a_claim_fails(name: str, kind: str) -> None:
 
 
 def test_a_document_has_what_programs_read() -> None:
-    """The promised keys, levels by name, a counterexample exactly where a level is left to break."""
+    """The promised keys and no other, levels by name, a counterexample exactly where a level is left to break."""
     for row in quick().values():
         document = row.document()
-        assert {"algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"} <= document.keys()
+        assert [*document] == ["algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"]
         assert {document["claimed"], document["measured"]} <= set(NAMES)
-        assert document["schedules"] >= document["random_schedules"] == 200
+        assert document["schedules"] >= row.by_lot == 200
         assert (document["counterexample"] is None) == (document["measured"] == "complete")
 
 
@@ -104,11 +105,9 @@ def test_parts_on_their_own_are_no_global_transaction() -> None:
 
 
 def test_the_result_does_not_depend_on_the_processes() -> None:
-    """One process or two: the same rows to the last byte."""
+    """One process or two: the same rows to the last count."""
     algorithms = chosen(["strobe", "pvm", "ring"])
-    one, two = (
-        [row.document() for row in measure(algorithms, QUICK, seed=3, processes=processes)] for processes in (1, 2)
-    )
+    one, two = (measure(algorithms, QUICK, seed=3, processes=processes) for processes in (1, 2))
     assert one == two
 
 
@@ -121,9 +120,8 @@ def test_another_seed_is_another_run() -> None:
 
 def test_the_registry_holds_what_the_page_shows() -> None:
     """The kept levels are those of the table, for all 24, and nobody is below the claim unexplained."""
-    page = PAGE.read_text(encoding="utf-8")
-    lines = [line.strip("| ").split(" | ") for line in page.partition(BEGIN)[2].partition(END)[0].splitlines()]
-    shown = {(cells[0], cells[1]): cells[3].split(" ")[0].rstrip(",") for cells in lines if cells[0] in ALGORITHMS}
+    kept = squares_on(PAGE.read_text(encoding="utf-8"))
+    shown = {(square.algorithm, square.scenario): square.measured for square in kept if square.algorithm in ALGORITHMS}
     assert shown == {(name, kind): measured()[name][kind] for name in ALGORITHMS for kind in SCENARIOS}
     for (name, kind), level in shown.items():
         claim = ALGORITHMS[name].facts.claims.get(kind, "none")
@@ -156,10 +154,24 @@ def test_the_table_replaces_the_one_on_the_page() -> None:
 
 def test_the_picture_shows_every_cell(tmp_path: Path) -> None:
     """A rectangle per cell, small enough for a README."""
-    rows = list(quick().values())
-    path = write_picture(rows, tmp_path / "spectrum.svg")
-    assert draw(rows).count("<rect") == 1 + len(rows) + len(NAMES)
+    shown = squares(list(quick().values()))
+    path = write_picture(shown, tmp_path / "spectrum.svg")
+    assert draw(shown).count("<rect") == 1 + len(shown) + len(NAMES)
     assert path.stat().st_size < 100_000
+
+
+def test_the_kept_picture_is_that_of_the_kept_table() -> None:
+    """Drawn again from the page it is the same to the byte; and a page gives back what was written on it."""
+    assert draw(squares_on(PAGE.read_text(encoding="utf-8"))) == PICTURE.read_text(encoding="utf-8")
+    rows = list(quick().values())
+    assert squares_on(put_into(BEGIN + END, rows)) == squares(rows)
+
+
+def test_level_and_mark_fit_side_by_side() -> None:
+    """In every cell of the kept picture, at 0.6 of the size a letter and a tenth more where they are bold."""
+    shown = squares_on(PAGE.read_text(encoding="utf-8"))
+    assert max(0.6 * (12 * len(square.measured) + 11 * len(square.mark)) for square in shown) <= WIDTH - 2 * 8
+    assert "claim: weak" in {square.mark for square in shown}
 
 
 def test_counterexamples_become_files(tmp_path: Path) -> None:
