@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import psycopg
 import pyarrow as pa
@@ -99,7 +99,7 @@ class BarePostgres(Bare):
         return psycopg.connect(**self.address.arguments, autocommit=True)
 
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
-        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(statement))  # type: ignore[arg-type]
+        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(statement))
         gathered: list[bytes] = []
         size = 0
         for row in copy_out(self.connection, copy):
@@ -155,7 +155,8 @@ class BareSqlite(Bare):
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
         cursor = self.connection.execute(statement)
         while rows := cursor.fetchmany(ROWS_AT_ONCE):
-            columns = [_from_sqlite(values, type_) for values, type_ in zip(zip(*rows), schema.types, strict=True)]
+            across = zip(*rows, strict=True)
+            columns = [_from_sqlite(values, type_) for values, type_ in zip(across, schema.types, strict=True)]
             yield pa.table(columns, schema=schema)
 
     def parts(self, table: str, many: int) -> list[str]:
@@ -164,10 +165,9 @@ class BareSqlite(Bare):
 
 
 KINDS: dict[str, type[Bare]] = {"postgres": BarePostgres, "mariadb": BareMariadb, "sqlite": BareSqlite}
-Bounds: TypeAlias = Any
 
 
-def _ranges(expression: str, bounds: Bounds, table: str, many: int) -> list[str]:
+def _ranges(expression: str, bounds: Callable[[str, str], tuple[int, int]], table: str, many: int) -> list[str]:
     low, high = bounds(expression, table)
     starts = sorted({low + (high - low + 1) * part // many for part in range(many)})
     ends = [f" AND {expression} < {end}" for end in starts[1:]] + [""]

@@ -1,8 +1,9 @@
 """What happens at the sources: batches of row changes from a seed, in transactions of one source each.
 
 Of a batch's row changes 60 % are new orders with their lines, 20 % deleted orders with their lines, 20 % changed
-customers and parts. An order comes or goes in one transaction; every changed customer and part has its own. A batch of
-one change has no room for an order: it is a new line of an order, a line gone, or a customer or part, in the same shares.
+customers and parts. An order comes or goes in one transaction; every changed customer and part has its own. A batch
+of one change has no room for an order: it is a new line of an order, a line gone, or a customer or part, in the same
+shares.
 
 Batches are made and applied one after the other: a new one looks at what is there now.
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -68,7 +70,8 @@ class Workload:
         self.bare, self.schemas = bare, data.schemas()
         self.dice = random.Random(seed)
         self.rows = data.rows()
-        self.orders: list[int] = data.column("orders", "o_orderkey").to_pylist()  # of the first load, not yet deleted
+        self.orders: list[int] = data.column("orders", "o_orderkey").to_pylist()  # of the first load
+        self.gone: set[int] = set()  # those of them that were deleted
         self.next_order = max(self.orders) + 1
         self.singles = self.modified = 0
         self.extended: set[int] = set()  # orders with a line more
@@ -110,7 +113,7 @@ class Workload:
 
     def _new_line(self) -> Change:
         """One more line of an order of the first load, which has at most seven."""
-        key = next(key for key in iter(lambda: self.dice.choice(self.orders), None) if key not in self.extended)
+        key = next(key for key in self._drawn() if key not in self.extended)
         self.extended.add(key)
         return Change("lineitem", new=self._line(key, MOST_LINES + 1))
 
@@ -126,21 +129,30 @@ class Workload:
         }  # fmt: skip
 
     def _deleted(self, left: int) -> Iterator[Transaction]:
-        """Orders of the first load, chosen so that exactly so many rows go."""
-        while left:
-            keys = self.dice.sample(self.orders, min(CANDIDATES, len(self.orders)))
-            orders, lines = self._find("orders", "o_orderkey", keys), self._find("lineitem", "l_orderkey", keys)
-            for order in orders:
+        """Orders of the first load, chosen so that exactly so many rows go; a single row is a line."""
+        while left > 1:
+            keys = sorted(set(islice(self._drawn(), CANDIDATES)))
+            lines = self._find("lineitem", "l_orderkey", keys)
+            for order in self._find("orders", "o_orderkey", keys):
                 own = [line for line in lines if line["l_orderkey"] == order["o_orderkey"]]
-                if left - 1 - len(own) in (0, *range(2, left)):
-                    yield tuple([*(Change("lineitem", old=line) for line in own), Change("orders", old=order)])
-                    self.orders.remove(order["o_orderkey"])
-                    left -= 1 + len(own)
+                rest = left - 1 - len(own)
+                if rest == 0 or rest > 1:
+                    yield (*(Change("lineitem", old=line) for line in own), Change("orders", old=order))
+                    self.gone.add(order["o_orderkey"])
+                    left = rest
+        if left:
+            yield (self._deleted_line(),)
 
     def _deleted_line(self) -> Change:
-        key = self.dice.choice(self.orders)
-        lines = self._find("lineitem", "l_orderkey", [key])
-        return Change("lineitem", old=lines[0]) if lines else self._deleted_line()
+        found = (self._find("lineitem", "l_orderkey", [key]) for key in self._drawn())
+        return Change("lineitem", old=next(lines for lines in found if lines)[0])
+
+    def _drawn(self) -> Iterator[int]:
+        """Orders of the first load that are still there, without end."""
+        while True:
+            key = self.dice.choice(self.orders)
+            if key not in self.gone:
+                yield key
 
     # -- customers and parts ----------------------------------------------------------------------------------------
 

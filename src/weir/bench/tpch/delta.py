@@ -39,6 +39,9 @@ class PlainTable:
         """Full paths of what it shows."""
         return [str(self.folder / name) for name in self.table.get_add_actions(flatten=True).column("path").to_pylist()]
 
+    def rows(self) -> int:
+        return sum(pq.read_metadata(file).num_rows for file in self.files())
+
     def _commit(self, added: Sequence[str], removed: Sequence[str]) -> None:
         now = int(time.time() * 1000)
         sizes = {name: (self.folder / name).stat().st_size for name in (*added, *removed)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from weir.bench.tpch.bare import Address, Bare
 from weir.bench.tpch.changes import WEIGHT
 from weir.bench.tpch.delta import PlainTable
 from weir.bench.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
+from weir.bench.tpch.turn import Turn
 
 Partials: TypeAlias = dict[frozenset[str], pa.Table]  # by the tables that are joined
 
@@ -45,16 +46,6 @@ HOPS = (  # up the tree of joins, whose root is lineitem, then down
 )
 
 
-@dataclass(frozen=True)
-class Turn:
-    """What one turn of a way took: milliseconds, rows written, bytes to and from the sources."""
-
-    ms: float
-    rows: int
-    sent: int
-    received: int
-
-
 class Floor:
     """Holds its connections and its table from batch to batch."""
 
@@ -74,7 +65,7 @@ class Floor:
         self.table.append(rows)
         ms = (time.perf_counter() - start) * 1000
         sent, received = (now - then for now, then in zip(self._traffic(), before, strict=True))
-        return Turn(ms, rows.num_rows, sent, received)
+        return Turn(ms, rows.num_rows, sent, received, self.table.version)
 
     def change(self, deltas: Mapping[str, pa.Table]) -> pa.Table:
         """Every table's delta joined with all other tables as they are now."""
@@ -111,4 +102,7 @@ class Floor:
 
 def _above(table: str, rows: pa.Table) -> pa.Table:
     """The view's condition."""
-    return rows.filter(pc.field("l_quantity") > LEAST_QUANTITY) if table == "lineitem" else rows
+    if table != "lineitem":
+        return rows
+    quantity = rows["l_quantity"]
+    return rows.filter(pc.greater(quantity, pa.scalar(Decimal(LEAST_QUANTITY), quantity.type)))

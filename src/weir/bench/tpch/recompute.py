@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from weir.bench.tpch.bare import Address
 from weir.bench.tpch.changes import WEIGHT
 from weir.bench.tpch.delta import PlainTable
-from weir.bench.tpch.floor import Turn
 from weir.bench.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
+from weir.bench.tpch.turn import Turn
+from weir.warehouse.store import ViewStore
 
 PARTS = {"lineitem": 8, "orders": 4}  # the others are read in one
 Reading = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -36,6 +37,7 @@ class Recompute:
         self.table = PlainTable(folder, pa.schema([by_name[name] for name in OUTPUT]))
         self.runs = 0
         self.first: list[str] = []
+        self._traffic: tuple[int, int] | None = None
 
     def run(self) -> Turn:
         """From the sources to a committed version."""
@@ -47,7 +49,7 @@ class Recompute:
         self.table.replace(name)
         ms = (time.perf_counter() - start) * 1000
         self._forget(old)
-        return Turn(ms, self.spark.read.parquet(*self.table.files()).count(), 0, 0)
+        return Turn(ms, self.table.rows(), *self.traffic(), self.table.version)
 
     def joined(self) -> DataFrame:
         """The view from the base tables."""
@@ -61,7 +63,12 @@ class Recompute:
         return self._over_parts(table, _reader(self.addresses[table], table, self._parts(table)), _spark_schema(schema))
 
     def traffic(self) -> tuple[int, int]:
-        """Bytes to and from the sources of one run; reads all of it again."""
+        """Bytes to and from the sources of a run; the first time all is read once more, to count them."""
+        if self._traffic is None:
+            self._traffic = self._count_traffic()
+        return self._traffic
+
+    def _count_traffic(self) -> tuple[int, int]:
         sent = received = 0
         for table in TABLES:
             counted = self._over_parts(
@@ -74,8 +81,11 @@ class Recompute:
 
     # -- comparing --------------------------------------------------------------------------------------------------
 
+    def differences_at(self, path: str) -> int:
+        """How many rows a view's table lacks or has too many, as a reader finds it now, against the last run."""
+        return self.differences(ViewStore.open(path).read(self.spark))
+
     def differences(self, shown: DataFrame) -> int:
-        """How many rows are missing from ``shown`` or too many in it, against the last run."""
         expected = self.spark.read.parquet(*self.table.files()).withColumn(WEIGHT, F.lit(-1))
         return count_differences(shown.select(*OUTPUT).withColumn(WEIGHT, F.lit(1)), expected)
 
@@ -84,6 +94,9 @@ class Recompute:
         expected = self.spark.read.parquet(*self.table.files()).withColumn(WEIGHT, F.lit(-1))
         begun = self.spark.read.parquet(*self.first).withColumn(WEIGHT, F.lit(1))
         return count_differences(begun, self.spark.read.parquet(*deltas), expected) if deltas else 0
+
+    def close(self) -> None:
+        self.spark.stop()
 
     # -- how --------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from decimal import Decimal
@@ -42,7 +42,7 @@ def _together(bare: Bare) -> AbstractContextManager[Any]:
     return pipeline
 
 
-def _statements(transaction: Transaction, mark: str) -> Iterator[tuple[str, list[Sequence[Any]]]]:
+def _statements(transaction: Transaction, mark: str) -> Iterator[tuple[str, list[list[Any]]]]:
     """Changes of the same kind that follow each other are one statement with many rows."""
     for (table, inserted, deleted), changes in groupby(transaction, lambda c: (c.table, c.old is None, c.new is None)):
         key = TABLES[table].key
