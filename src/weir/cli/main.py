@@ -18,9 +18,11 @@ from weir.cli.capture import capture_app
 from weir.cli.demo import demo
 from weir.cli.explain import explain
 from weir.cli.init import init
+from weir.cli.run import run
 from weir.cli.simulate import simulate
 from weir.cli.spectrum import spectrum
 from weir.cli.stress import stress
+from weir.cli.views import compact, publish, query, status, verify
 
 
 class _Commands(TyperGroup):
@@ -38,6 +40,8 @@ app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pre
 app.command()(demo)
 app.command()(init)
 app.command()(explain)
+for command in (run, status, query, verify, compact, publish):
+    app.command()(command)
 app.command()(simulate)
 app.command()(algorithms)
 app.command()(spectrum)

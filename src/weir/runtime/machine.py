@@ -17,6 +17,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.query import evaluate_with
 from weir.algorithms.base import Algorithm
 from weir.algorithms.node import Node
+from weir.algorithms.procedure import Numbered
 from weir.algorithms.sweeping import sweep
 from weir.messages import Answer, Ask, Commit, Effect, NodeMessage, Run, Send, Update
 from weir.runtime.situation import ON_SPARK
@@ -47,8 +48,12 @@ class Sweeping:
 
     machine: Machine
     key: Hashable
-    batch: Any
-    arrived: Any
+    batch: Numbered
+
+    @property
+    def arrived(self) -> Numbered:
+        """What the held snapshots have seen too much of: known once the whole round is delivered."""
+        return self.machine.algorithm.arrived(self.key, "")
 
 
 class Machine:
@@ -136,8 +141,7 @@ class Machine:
                 case Commit():
                     self.commits.append(effect)
                 case Run(key, _, (_, batch)):
-                    arrived = self.algorithm.arrived(key, "")
-                    self.sweeps.append(Sweeping(self, key, batch, arrived))
+                    self.sweeps.append(Sweeping(self, key, batch))
                 case Send():
                     self._send((effect,))
 

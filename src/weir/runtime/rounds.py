@@ -130,8 +130,7 @@ class Engine:
                 report.loaded.append(unit.name)
                 return False
             before = unit.transactions
-            for block in blocks:
-                unit.receive(block)
+            unit.receive(blocks)
         except WeirError as problem:
             self.readiness.fail(unit, problem)
             return False

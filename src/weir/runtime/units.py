@@ -154,17 +154,22 @@ class MaintainedView:
         if self.store is not None:
             self.store = self.tables.open(self.name)
 
-    def deliver(self, updates: Sequence[Delivered]) -> None:
+    def deliver(self, blocks: Sequence[Sequence[Delivered]]) -> None:
+        """A round's updates, all at once: the snapshots that answer have seen all of them."""
         assert self.machine is not None
-        given: Sequence[Update] = updates
-        if not self.machine.delegates:  # it will look at every one of them
-            given = [update for update in updates if update.changes or update.part_of is not None]
-        if given and self.choice.merge and not self.complete:
-            given = [merged(updates)]
-        if given:
-            self._updates += given
-            self._delivered[given[-1].source] = given[-1].position
-            self.machine.receive(given)
+        updates = [update for block in blocks for update in self._given(block)]
+        if updates:
+            self._updates += updates
+            self._delivered |= {update.source: update.position for update in updates}
+            self.machine.receive(updates)
+
+    def _given(self, block: Sequence[Delivered]) -> Sequence[Update]:
+        """A block's updates as the algorithm gets them."""
+        assert self.machine is not None
+        if self.machine.delegates:
+            return block
+        changing = [update for update in block if update.changes or update.part_of is not None]
+        return [merged(changing)] if changing and self.choice.merge and not self.complete else changing
 
     @property
     def numbering(self) -> Numbering:
@@ -259,13 +264,13 @@ class Unit:
             view.stop()
         self.overlap.clear()
 
-    def receive(self, block: Block) -> None:
-        """One source's transactions of a round, to every view of the unit in the same order."""
-        updates = list(block.updates(self.relations))
+    def receive(self, blocks: Sequence[Block]) -> None:
+        """A round's transactions, source by source, to every view of the unit in the same order."""
+        updates = [list(block.updates(self.relations)) for block in blocks]
         for view in self.views:
             view.deliver(updates)
-        self.transactions += len(updates)
-        self.positions[block.source] = block.position
+        self.transactions += sum(map(len, updates))
+        self.positions |= {block.source: block.position for block in blocks}
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

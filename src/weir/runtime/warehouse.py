@@ -14,6 +14,7 @@ It works in a Spark session of its own, or in one that is given (a notebook's, a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -30,10 +31,12 @@ from weir.algebra.view import View
 from weir.runtime.audit import Audit, audit
 from weir.runtime.channels import Channel
 from weir.runtime.choice import choose
+from weir.runtime.control import ControlServer, NoRunner, ask_runner
 from weir.runtime.explanation import Explanation
 from weir.runtime.keys import near
 from weir.runtime.kinds import SourceSpec, specify
 from weir.runtime.locking import RunnerLock
+from weir.runtime.metrics import MetricsServer
 from weir.runtime.project import Project, RunKeys, ViewText
 from weir.runtime.reporting import status_of, write_status
 from weir.runtime.rounds import Engine, RoundReport, Settings
@@ -73,6 +76,7 @@ class Warehouse:
         self._thread: threading.Thread | None = None
         self._thread_problem: BaseException | None = None
         self._turn = threading.RLock()  # whoever makes a round holds it
+        self._guests = 0  # audits that wait for their turn
         self._started_at = time.time()
 
     @classmethod
@@ -178,6 +182,8 @@ class Warehouse:
         return all(unit.caught_up_at >= asked for unit in engine.units)
 
     def _pause(self, report: RoundReport) -> None:
+        if self._guests:
+            time.sleep(0.01)  # locks are not fair
         wait = max(self.run_keys.max_age, 0.0 if report.busy else self.run_keys.poll)
         if wait:
             self._stopping.wait(max(wait - report.seconds, 0.0) if report.busy else wait)
@@ -199,6 +205,10 @@ class Warehouse:
             self.run(on_round=on_round)
         except BaseException as problem:
             self._thread_problem = problem
+
+    def request_stop(self) -> None:
+        """Lets ``run`` end after the round under way; for signal handlers."""
+        self._stopping.set()
 
     def stop(self) -> None:
         """Ends the run: the round under way is finished and written, never half."""
@@ -234,10 +244,23 @@ class Warehouse:
         self._resources.callback(lock.release)
         try:
             self._engine = self._make_engine(again)
+            self._serve()
         except BaseException:
             self._resources.close()
             raise
         return self._engine
+
+    def _serve(self) -> None:
+        """For other processes: requests on this machine, metrics where wanted."""
+        if "://" not in self.path:
+            handlers: dict[str, Callable[..., Any]] = {
+                "verify": lambda names: [vars(each) for each in self._audits(names)],
+                "status": self.status,
+                "stop": self._stopping.set,
+            }
+            self._resources.callback(ControlServer(self.path, handlers).close)
+        if self.run_keys.metrics_port:
+            self._resources.callback(MetricsServer(self.run_keys.metrics_port, self.status).close)
 
     def _make_engine(self, reload: set[str]) -> Engine:
         units = self._units(reload)
@@ -285,20 +308,34 @@ class Warehouse:
         found.settle()
         return found
 
+    def is_loaded(self, name: str) -> bool:
+        found = self._tables.open(name)
+        return found is not None and found.head.transaction > 0
+
     def read(self, name: str, as_of: AsOf = NOW) -> DataFrame:
         """The view's rows now, or at a version, an arrival or source positions."""
         return self.store(name).read(self.spark, as_of)
 
-    def verify(self, *names: str) -> list[Audit] | Audit:
-        """The online audit of one view (or several): exact, while the sources keep running."""
-        chosen = list(names) or list(self.views)
-        for name in chosen:
-            self.parsed(name)
+    def verify(self, name: str) -> Audit:
+        """The online audit: the view against its definition over the sources at one vector, while these go on."""
+        self.parsed(name)
+        (found,) = self._audits([name])
+        return found
+
+    def _audits(self, names: list[str]) -> list[Audit]:
+        """By whoever maintains the warehouse: another process, or this one."""
+        if self._engine is None:
+            with contextlib.suppress(NoRunner):
+                return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
         engine = self._started(())
-        with self._turn:
-            engine.round()  # what is not loaded yet is loaded
-            found = audit(engine, chosen, engine.settings.scratch)
-        return found[0] if len(names) == 1 else found
+        self._guests += 1
+        try:
+            with self._turn:
+                if any(unit.state != RUNNING for unit in engine.units):
+                    engine.round()  # what is not loaded yet is loaded
+                return audit(engine, names, engine.settings.scratch)
+        finally:
+            self._guests -= 1
 
     def compact(self, name: str, fold: bool = True) -> list[int]:
         """Nets a view's log, and folds it into the base; no visible row changes. The versions made."""
