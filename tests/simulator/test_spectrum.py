@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -14,10 +15,12 @@ from weir.algorithms.registry import ALGORITHMS
 from weir.bench.spectrum_picture import WIDTH, draw, squares, squares_on, write_picture
 from weir.bench.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
 from weir.consistency.levels import NAMES
+from weir.simulator.builtin import find, names
 from weir.simulator.cases import built_in, kind_of
 from weir.simulator.explore import run_listed
 from weir.simulator.scenario import parse
 from weir.simulator.spectrum import CONTROLS, EXPLAINED, FULL, QUICK, Row, chosen, in_parts, measure
+from weir.simulator.step import RUN, Step
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "spectrum.md", DOCS / "pictures" / "spectrum.svg"
@@ -133,6 +136,37 @@ def test_a_quick_run_finds_no_less_than_the_kept_one_allows() -> None:
     for (name, kind), row in quick().items():
         if name in ALGORITHMS:
             assert NAMES.index(row.measured) >= NAMES.index(measured()[name][kind]), (name, kind)
+
+
+def test_the_full_effort_is_the_one_asked_for() -> None:
+    """Every schedule up to 3 sources and 4 updates; 10,000 random ones per cell, up to 5 sources and 30 updates."""
+    assert max((size.sources, size.updates) for size in FULL.small) == (3, 4)
+    for lots in (FULL.large, FULL.refused):
+        assert sum(runs.size.scenarios * runs.each for runs in lots) == 10_000
+    assert max((runs.size.sources, runs.size.updates) for runs in FULL.large) == (5, 30)
+
+
+def test_a_shorter_schedule_takes_the_place_of_a_longer_one() -> None:
+    """Whichever is found first."""
+    row = Row(ALGORITHMS["basic"], "single-source")
+    (scenario, *_) = built_in("single-source", row.algorithm)
+    steps = [Step(RUN, update.name) for update in scenario.updates for _ in range(3)]
+    for length in (2, 3, 1, 2):
+        row.note("none", scenario, tuple(steps[:length]))
+    assert row.shortest["none"].schedule == (steps[0],)
+
+
+@pytest.mark.parametrize(("name", "kind"), EXPLAINED)
+def test_a_claim_that_does_not_hold_has_its_paragraph_and_schedule(name: str, kind: str) -> None:
+    """Under its heading the page names a built-in scenario, and the steps it quotes are that scenario's."""
+    page = PAGE.read_text(encoding="utf-8")
+    section = page.partition("## Where measurement and claim differ")[2].partition("\n## ")[0]
+    assert f"`{name}`, {kind}: claimed {ALGORITHMS[name].facts.claims[kind]}, measured" in section.replace("**", "")
+    spans = re.findall(r"`([^`]*)`", section)
+    (scenario,) = [find(span) for span in spans if span in names()]
+    quoted = [step.strip() for span in spans if ";" in span for step in span.split(";")]
+    assert quoted == [str(step) for step in scenario.schedules[0].steps]
+    assert scenario.schedules[0].expect[name].level == measured()[name][kind]
 
 
 def test_levels_written_are_read_back() -> None:
