@@ -263,7 +263,7 @@ def test_a_table_that_is_not_published(
     code, told = run(project(tmp_path, source, "SELECT t.id FROM shop.t"))
     assert code == 2
     assert told.count("is not published") == 1
-    assert 'error    shop.t is not published; run: ALTER PUBLICATION "part" ADD TABLE "public"."t";' in told
+    assert 'error    "public"."t" is not published\n           to mend it: ALTER PUBLICATION "part" ADD TABLE' in told
 
 
 def test_settings_of_mariadb(tmp_path: Path) -> None:

@@ -73,39 +73,30 @@ def _source(
     if description is None:
         yield Line(ERROR, failures[spec.name])
         return
-    mine = {relation: columns for relation, columns in needed.items() if relation.source == spec.name}
-    refusals = list(dict.fromkeys(_refusals(spec, mine)))
+    mine = {relation.table: columns for relation, columns in needed.items() if relation.source == spec.name}
+    refusals = _refusals(spec, mine)
     yield Line(OK, f"connected; {numbered(len(description.tables), 'table')}, {len(mine)} used by views")
-    told = ""
+    told = set()  # tables with an error, "" for the whole source
     for finding in description.findings:
-        used = not finding.table or not mine or Relation(spec.name, finding.table) in mine
-        already = finding.remedy and any(finding.remedy in refusal for refusal in refusals)
-        if used and not (finding.severity == WARNING and already):
-            remedy = full_remedy(spec, finding, [relation.table for relation in mine])
-            yield Line(finding.severity, finding.problem, remedy)
-            told += f"{finding.severity}: {finding.problem}; {finding.remedy}\n"
-    yield from (Line(ERROR, refusal) for refusal in refusals if not _covered(refusal, told))
+        if not mine or finding.table in ("", *mine):
+            fatal = bool(finding.remedy) and finding.remedy in refusals.get(finding.table, "")
+            severity = ERROR if fatal else finding.severity
+            told |= {finding.table} if severity == ERROR else set()
+            yield Line(severity, finding.problem, full_remedy(spec, finding, list(mine)))
+    if "" not in told:
+        yield from (Line(ERROR, refusal) for table, refusal in refusals.items() if table not in told)
 
 
-def _refusals(spec: SourceSpec, needed: Columns) -> Iterator[str]:
-    """What the source says when it is asked to watch each table that views need."""
-    for relation, columns in needed.items():
+def _refusals(spec: SourceSpec, needed: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """What the source says when it is asked to watch each table that views need, by table."""
+    refused = {}
+    for table, columns in needed.items():
         with closing(spec.open()) as source:
             try:
-                source.watch({relation: tuple(columns)})
+                source.watch({Relation(spec.name, table): tuple(columns)})
             except WeirError as problem:
-                yield str(problem)
-
-
-def _covered(refusal: str, told: str) -> bool:
-    """Whether an error that was told says the same: its problem stands in the refusal's text."""
-    problems = (line.removeprefix("error: ").partition(";")[0] for line in told.splitlines() if line[:6] == "error:")
-    return any(_core(problem) in refusal for problem in problems)
-
-
-def _core(problem: str) -> str:
-    """The finding without the name of the table, which a refusal spells in its own way."""
-    return problem.partition("' ")[2] or problem
+                refused[table] = str(problem)
+    return refused
 
 
 # -- views ------------------------------------------------------------------------------------------------------------
