@@ -31,6 +31,7 @@ class Channel:
         self.problem: WeirError | None = None  # why it cannot be reached now
         self.retry_at = 0.0
         self.tries = 0
+        self.transactions = 0  # delivered so far
 
     def call(self, act: Callable[[Source], T]) -> Future[T]:
         """Does something with the source, in its own thread."""

@@ -109,6 +109,7 @@ class Engine:
         for channel, visit in visits:
             if self.readiness.settled(channel, visit):
                 channel.visit = visit.result()
+                channel.transactions += len(channel.visit.transactions)
                 blocks[channel.name] = Block(channel.name, channel.visit, self.schemas)
         return blocks
 

@@ -66,7 +66,7 @@ class Tables:
 class MaintainedView:
     """One view, its table, and its algorithm while it runs."""
 
-    def __init__(self, view: View, choice: Choice, tables: Tables) -> None:
+    def __init__(self, view: View, choice: Choice, tables: Tables, anew: bool = False) -> None:
         self.view, self.choice, self.tables = view, choice, tables
         self.name = view.name
         self.store = tables.open(view.name)
@@ -77,7 +77,7 @@ class MaintainedView:
         self._commits: list[Commit] = []
         self._delivered: dict[str, Position] = {}
         self._shown: dict[str, Position] = {}
-        if self.store is not None:
+        if self.store is not None and not anew:
             self._check_definition(self.store)
 
     @property
