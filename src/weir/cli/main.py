@@ -15,6 +15,7 @@ from weir.algebra.errors import WeirError
 from weir.cli.algorithms import algorithms
 from weir.cli.bench import bench_app
 from weir.cli.capture import capture_app
+from weir.cli.check import check
 from weir.cli.demo import demo
 from weir.cli.explain import explain
 from weir.cli.init import init
@@ -39,6 +40,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
 app.command()(init)
+app.command()(check)
 app.command()(explain)
 for command in (run, status, query, verify, compact, publish):
     app.command()(command)

@@ -53,6 +53,7 @@ class Finding:
     severity: str  # "error" (cannot run) or "warning" (runs, at a price)
     problem: str
     remedy: str = ""
+    table: str = ""  # empty when it concerns the whole source
 
 
 @dataclass(frozen=True)

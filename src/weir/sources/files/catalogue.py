@@ -124,13 +124,13 @@ class Catalogue:
         for name in self.tables():
             snapshot, reason = self.newest(name)
             if reason:
-                findings.append(Finding("warning" if snapshot else "error", reason))
+                findings.append(Finding("warning" if snapshot else "error", reason, table=name))
             if snapshot is None:
                 continue
             try:
                 schema, others = self._columns(snapshot)
             except SourceError as problem:
-                findings.append(Finding("error", str(problem)))
+                findings.append(Finding("error", str(problem), table=name))
                 continue
             relation = Relation(self.options.name, name)
             tables.append(Table(relation, schema, tuple(self.options.keys.get(name, ()))))

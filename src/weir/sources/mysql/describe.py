@@ -157,12 +157,14 @@ class Catalogue:
         yield from self._right_findings()
         for name, known in tables.items():
             if known.refusal:
-                yield Finding("warning", f"table {self._source}.{name} cannot be used in a view: {known.refusal}")
+                problem = f"table {self._source}.{name} cannot be used in a view: {known.refusal}"
+                yield Finding("warning", problem, table=name)
             elif not known.key:
                 yield Finding(
                     "warning",
                     f"table {self._source}.{name} has no key",
                     f"ALTER TABLE {quoted(name)} ADD PRIMARY KEY (...)",
+                    name,
                 )
 
     def _filter_findings(self) -> Iterator[Finding]:

@@ -106,14 +106,17 @@ def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[F
     for table in facts:
         name = _quoted(table.schema, table.name)
         if not table.readable:
-            yield Finding("error", f"{user} may not read {name}", f"GRANT SELECT ON {name} TO {_quoted(options.user)};")
+            grant = f"GRANT SELECT ON {name} TO {_quoted(options.user)};"
+            yield Finding("error", f"{user} may not read {name}", grant, table.name)
         if table.persistence != "p":
-            yield Finding("error", f"{name} is unlogged: its changes are in no log", f"ALTER TABLE {name} SET LOGGED;")
+            mend = f"ALTER TABLE {name} SET LOGGED;"
+            yield Finding("error", f"{name} is unlogged: its changes are in no log", mend, table.name)
         if table.row_security:
             yield Finding(
                 "warning",
                 f"{name} has row-level security: every read fails unless the role may bypass it",
                 f"ALTER ROLE {_quoted(options.user)} BYPASSRLS;",
+                table.name,
             )
 
 
@@ -189,9 +192,11 @@ def _publication_findings(
     for table in facts:
         name = _quoted(table.schema, table.name)
         if table.name not in published:
-            yield Finding("warning", f"{name} is not published", f"ALTER PUBLICATION {publication} ADD TABLE {name};")
+            add = f"ALTER PUBLICATION {publication} ADD TABLE {name};"
+            yield Finding("warning", f"{name} is not published", add, table.name)
         elif table.identity != "f":
-            yield Finding("error", f"{name} does not log whole old rows", f"ALTER TABLE {name} REPLICA IDENTITY FULL;")
+            mend = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
+            yield Finding("error", f"{name} does not log whole old rows", mend, table.name)
 
 
 def publication_problems(connection: Connection, options: PostgresOptions) -> Iterator[tuple[str, str]]:

@@ -34,9 +34,9 @@ def describe(database: sqlite3.Connection, source: str, path: str) -> Descriptio
 
 def _findings(database: sqlite3.Connection, shape: TableShape) -> Iterator[Finding]:
     if problem := capture_problem(database, shape):
-        yield Finding("error", f"table '{shape.name}' {problem}", INSTALL)
+        yield Finding("error", f"table '{shape.name}' {problem}", INSTALL, shape.name)
     elif lacks_columns(database, shape):
-        yield Finding("warning", f"table '{shape.name}' has columns that are not captured yet", INSTALL)
+        yield Finding("warning", f"table '{shape.name}' has columns that are not captured yet", INSTALL, shape.name)
 
 
 def lacks_columns(database: sqlite3.Connection, shape: TableShape) -> bool:
