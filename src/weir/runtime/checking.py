@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.view import View
+from weir.runtime.check_report import ERROR, OK, WARNING, Line, Report, Section, numbered
 from weir.runtime.choice import choose
 from weir.runtime.kinds import SourceSpec
 from weir.runtime.project import Project, ViewText
 from weir.runtime.remedies import full_remedy, index_statement
-from weir.runtime.report import ERROR, OK, WARNING, Line, Report, Section, numbered
 from weir.runtime.routes import Hop, routes
 from weir.runtime.surroundings import check_spark, check_warehouse
 from weir.runtime.survey import Survey, described, sources_of

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from weir.algebra.errors import WeirError
+from weir.runtime.check_report import ERROR, MACHINE, OK, Line, Section
 from weir.runtime.project import Project, SparkKeys
-from weir.runtime.report import ERROR, MACHINE, OK, Line, Section
 from weir.warehouse.place import Place
 
 OLDEST_JAVA = 17
@@ -62,7 +62,7 @@ def check_spark(spark: SparkKeys) -> Section:
 
 
 def _connect_lines() -> Iterator[Line]:
-    missing = [name for name in ("grpc", "pandas", "google.rpc") if find_spec(name.partition(".")[0]) is None]
+    missing = [name for name in ("grpc", "pandas") if find_spec(name) is None]
     if missing:
         yield Line(ERROR, f"Spark Connect needs the packages {', '.join(missing)}", "pip install 'weir[connect]'")
     else:
