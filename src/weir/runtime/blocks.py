@@ -90,6 +90,10 @@ class Delivered(Update):
     block: Block
     number: int
 
+    def __new__(cls, *place: Any, **fields: Any) -> Any:
+        """An update with other changes (``dataclasses.replace``) is a plain one: it is no longer what was delivered."""
+        return Update(**fields) if fields else super().__new__(cls)
+
     def __init__(self, block: Block, number: int) -> None:
         transaction: Transaction = block.transactions[number]
         last = number == len(block.transactions) - 1
