@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -88,30 +89,33 @@ def test_without_compensation_the_floor_is_wrong(data: Data, tmp_path: Path, spa
         assert way.differences_after(world.floor.files()) == len(lines)
 
 
-def test_every_difference_counts(data: Data, tmp_path: Path, spark: SparkSession) -> None:
-    """A row that is missing, one that is too many and one that differs: one, one and two."""
-    with open_world("sqlite", data, tmp_path) as world:
-        way = recompute(world, spark, tmp_path)
-        way.run()
-        right = spark.read.parquet(*way.table.files())
-        first = right.limit(1).localCheckpoint()
-        without = right.exceptAll(first)
-        assert way.differences(right) == 0
-        assert way.differences(without) == 1
-        assert way.differences(right.unionByName(first)) == 1
-        changed = first.selectExpr("*").withColumn("c_name", first["p_name"])
-        assert way.differences(without.unionByName(changed)) == 2
-
-
-def test_old_runs_do_not_pile_up(data: Data, tmp_path: Path, spark: SparkSession) -> None:
-    """The first run's files are kept for comparing, the last one's are shown, others are gone."""
-    with open_world("sqlite", data, tmp_path) as world:
-        way = recompute(world, spark, tmp_path)
+@pytest.fixture(scope="module")
+def quiet(data: Data, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Recompute]:
+    """A world in which nothing happens, recomputed three times."""
+    folder = tmp_path_factory.mktemp("quiet")
+    with open_world("sqlite", data, folder) as world:
+        way = recompute(world, spark, folder)
         for _ in range(3):
             way.run()
-        folders = {path.name for path in way.folder.iterdir() if path.name.startswith("run-")}
-        assert folders == {"run-1", "run-3"}
-        assert {Path(file).parent.name for file in way.table.files()} == {"run-3"}
+        yield way
+
+
+def test_every_difference_counts(quiet: Recompute, spark: SparkSession) -> None:
+    """A row that is missing, one that is too many and one that differs: one, one and two."""
+    right = spark.read.parquet(*quiet.table.files()).localCheckpoint()
+    first = right.limit(1).localCheckpoint()
+    without = right.exceptAll(first)
+    assert quiet.differences(right) == 0
+    assert quiet.differences(without) == 1
+    assert quiet.differences(right.unionByName(first)) == 1
+    assert quiet.differences(without.unionByName(first.withColumn("c_name", first["p_name"]))) == 2
+
+
+def test_old_runs_do_not_pile_up(quiet: Recompute) -> None:
+    """The first run's files are kept for comparing, the last one's are shown, others are gone."""
+    folders = {path.name for path in quiet.folder.iterdir() if path.name.startswith("run-")}
+    assert folders == {"run-1", "run-3"}
+    assert {Path(file).parent.name for file in quiet.table.files()} == {"run-3"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
