@@ -47,6 +47,13 @@ def test_the_readmes_commands_run(command: str, tmp_path: Path) -> None:
     assert done.stdout
 
 
+def test_the_readme_shows_the_spectrum() -> None:
+    """The picture of the measured levels, and the page that says how they were measured."""
+    text = (ROOT / "README.md").read_text()
+    assert "](docs/pictures/spectrum.svg)" in text
+    assert "](docs/spectrum.md)" in text
+
+
 def test_the_two_commands_are_those_of_the_makefile() -> None:
     """The README names make demo and make test, and the Makefile has them."""
     assert [line for line in commands(ROOT / "README.md") if line.startswith("make")] == ["make demo", "make test"]

@@ -23,6 +23,21 @@ def test_every_algorithm_that_claims_something_has_a_bug() -> None:
     assert {mutation.of for mutation in MUTATIONS.values()} == {n for n, c in ALGORITHMS.items() if c.facts.claims}
 
 
+def test_the_bugs_one_thinks_of_first_are_among_them() -> None:
+    """Far more than twenty, and those by which the papers' rules can be read wrongly."""
+    assert len(MUTATIONS) >= 50
+    assert MUTATIONS.keys() >= {
+        "sweep-wrong-sign",
+        "sweep-off-by-one",
+        "strobe-applies-early",
+        "strobe-pending-ignored",
+        "strobe-duplicates",
+        "pvm-rpu-early",
+        "ring-entry-kept",
+        "star-as-printed",
+    }
+
+
 def test_the_command_counts_them(capsys: pytest.CaptureFixture[str]) -> None:
     """``python -m tests.mutations`` exits with 0 and says how many."""
     assert main() == 0

@@ -7,8 +7,9 @@ first-in-first-out order; that is the promise every algorithm stands on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from weir.algebra.bag import Bag, Pairs
 from weir.algebra.catalog import Relation
@@ -109,6 +110,17 @@ class Answer:
         return f"A{self.identifier}: " + "; ".join(f"{{{bag}}}" for bag in self.bags)
 
 
+@dataclass(frozen=True)
+class Run:
+    """A whole procedure for the driver to run by itself, where every question it has is answered in one known state of
+    each source: a sweep of a large batch, as one Spark job. Its result comes back by ``Algorithm.finish``.
+    """
+
+    key: Hashable
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
 # -- between nodes and the warehouse -----------------------------------------------------------------------------------
 
 
@@ -205,4 +217,4 @@ def apply_actions(view: Bag, actions: tuple[Action, ...]) -> Bag:
 
 
 Message = Update | Answer | NodeMessage
-Effect = Ask | Commit | Send
+Effect = Ask | Commit | Send | Run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from weir.algorithms.sweep import Sweep
 from weir.algorithms.t_strobe import TStrobe
 from weir.consistency.checker import highest_level
 from weir.consistency.levels import NAMES
-from weir.messages import AddMissing, DeleteKeys
+from weir.messages import AddMissing, DeleteKeys, Effect, Update
 from weir.simulator.builtin import find
 from weir.simulator.counters import Counters
 from weir.simulator.explore import every_schedule, run_listed
@@ -302,6 +302,29 @@ def test_the_field_is_written_and_read_back() -> None:
     assert parse(tomllib.loads(write(given))) == given
     with pytest.raises(Exception, match="global_identifiers = 'no' must be true or false"):
         parse({**tomllib.loads(GLOBAL_PARTS), "global_identifiers": "no"})
+
+
+class WaitsForTheNewest(GStrobe):
+    """Looks at the last transaction that arrived, and not at what that one depends on."""
+
+    newest: Update
+
+    def on_update(self, update: Update) -> Iterator[Effect]:
+        self.newest = update
+        yield from super().on_update(update)
+
+    def _may_apply(self) -> bool:
+        part_of = self.newest.part_of
+        return not self.pending and (part_of is None or part_of.identifier not in self.missing)
+
+
+def test_g_strobe_waits_for_what_a_transaction_depends_on() -> None:
+    """T follows Ty at y, and so needs Tx: shown when it is wholly received itself, it shows half of the global one."""
+    document = tomllib.loads(GLOBAL_PARTS) | {"global_identifiers": True}
+    local = {"name": "T", "source": "y", "changes": "+b(3)"}
+    given = parse(document | {"transactions": [*reversed(document["transactions"]), local]})
+    assert every_schedule(given, lambda: given.begin(GStrobe)).held in ("strong", "complete")
+    assert every_schedule(given, lambda: given.begin(WaitsForTheNewest)).held == "convergence"
 
 
 @pytest.mark.parametrize("algorithm", [Eca, EcaKey])

@@ -20,12 +20,27 @@ def spectrum(*arguments: str) -> Result:
 
 
 def test_json_is_one_document() -> None:
-    """Four rows per algorithm, with the keys promised."""
+    """Nothing else on the standard output: ``rows``, four per algorithm, with the keys promised and no other."""
     result = spectrum("--json", "-a", "sweep")
     assert result.exit_code == 0
-    rows = json.loads(result.stdout)["rows"]
+    document = json.loads(result.stdout)
+    assert list(document) == ["rows"]
+    rows = document["rows"]
+    keys = ["algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"]
+    assert [list(row) for row in rows] == [keys] * 4
     assert [row["scenario"] for row in rows] == ["single-source", "single-update", "source-local", "global"]
     assert [row["measured"] for row in rows] == ["complete", "complete", "complete", "convergence"]
+
+
+def test_the_table_tells_level_claim_schedules_and_what_breaks_the_next_level() -> None:
+    """One line per cell: claimed, measured, how many schedules, the next level and the length of its counterexample."""
+    result = spectrum("-a", "eca")
+    first = next(line for line in result.stdout.splitlines() if line.startswith("│"))
+    name, scenario, claimed, measured, schedules, broken, example = (c.strip() for c in first.strip("│").split("│"))
+    assert (name, scenario, claimed, measured) == ("eca", "single-source", "strong", "strong")
+    assert int(schedules.replace(",", "")) > 1_000
+    assert broken == "complete"
+    assert example.startswith("8 steps: ")
 
 
 def test_a_claim_that_fails_for_a_known_reason_is_told(tmp_path: Path) -> None:

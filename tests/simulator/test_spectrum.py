@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -11,15 +12,18 @@ import pytest
 from weir.algorithms.base import SCENARIOS
 from weir.algorithms.measured import measured, written
 from weir.algorithms.registry import ALGORITHMS
-from weir.bench.spectrum_picture import draw, write_picture
+from weir.bench.spectrum_picture import WIDTH, draw, squares, squares_on, write_picture
 from weir.bench.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
 from weir.consistency.levels import NAMES
+from weir.simulator.builtin import find, names
 from weir.simulator.cases import built_in, kind_of
 from weir.simulator.explore import run_listed
 from weir.simulator.scenario import parse
 from weir.simulator.spectrum import CONTROLS, EXPLAINED, FULL, QUICK, Row, chosen, in_parts, measure
+from weir.simulator.step import RUN, Step
 
-PAGE = Path(__file__).parents[2] / "docs" / "spectrum.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, PICTURE = DOCS / "spectrum.md", DOCS / "pictures" / "spectrum.svg"
 
 
 @cache
@@ -55,12 +59,12 @@ def test_the_level_above_a_claim_fails(name: str, kind: str) -> None:
 
 
 def test_a_document_has_what_programs_read() -> None:
-    """The promised keys, levels by name, a counterexample exactly where a level is left to break."""
+    """The promised keys and no other, levels by name, a counterexample exactly where a level is left to break."""
     for row in quick().values():
         document = row.document()
-        assert {"algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"} <= document.keys()
+        assert [*document] == ["algorithm", "scenario", "claimed", "measured", "schedules", "counterexample"]
         assert {document["claimed"], document["measured"]} <= set(NAMES)
-        assert document["schedules"] >= document["random_schedules"] == 200
+        assert document["schedules"] >= row.by_lot == 200
         assert (document["counterexample"] is None) == (document["measured"] == "complete")
 
 
@@ -104,11 +108,9 @@ def test_parts_on_their_own_are_no_global_transaction() -> None:
 
 
 def test_the_result_does_not_depend_on_the_processes() -> None:
-    """One process or two: the same rows to the last byte."""
+    """One process or two: the same rows to the last count."""
     algorithms = chosen(["strobe", "pvm", "ring"])
-    one, two = (
-        [row.document() for row in measure(algorithms, QUICK, seed=3, processes=processes)] for processes in (1, 2)
-    )
+    one, two = (measure(algorithms, QUICK, seed=3, processes=processes) for processes in (1, 2))
     assert one == two
 
 
@@ -121,9 +123,8 @@ def test_another_seed_is_another_run() -> None:
 
 def test_the_registry_holds_what_the_page_shows() -> None:
     """The kept levels are those of the table, for all 24, and nobody is below the claim unexplained."""
-    page = PAGE.read_text(encoding="utf-8")
-    lines = [line.strip("| ").split(" | ") for line in page.partition(BEGIN)[2].partition(END)[0].splitlines()]
-    shown = {(cells[0], cells[1]): cells[3].split(" ")[0].rstrip(",") for cells in lines if cells[0] in ALGORITHMS}
+    kept = squares_on(PAGE.read_text(encoding="utf-8"))
+    shown = {(square.algorithm, square.scenario): square.measured for square in kept if square.algorithm in ALGORITHMS}
     assert shown == {(name, kind): measured()[name][kind] for name in ALGORITHMS for kind in SCENARIOS}
     for (name, kind), level in shown.items():
         claim = ALGORITHMS[name].facts.claims.get(kind, "none")
@@ -135,6 +136,37 @@ def test_a_quick_run_finds_no_less_than_the_kept_one_allows() -> None:
     for (name, kind), row in quick().items():
         if name in ALGORITHMS:
             assert NAMES.index(row.measured) >= NAMES.index(measured()[name][kind]), (name, kind)
+
+
+def test_the_full_effort_is_the_one_asked_for() -> None:
+    """Every schedule up to 3 sources and 4 updates; 10,000 random ones per cell, up to 5 sources and 30 updates."""
+    assert max((size.sources, size.updates) for size in FULL.small) == (3, 4)
+    for lots in (FULL.large, FULL.refused):
+        assert sum(runs.size.scenarios * runs.each for runs in lots) == 10_000
+    assert max((runs.size.sources, runs.size.updates) for runs in FULL.large) == (5, 30)
+
+
+def test_a_shorter_schedule_takes_the_place_of_a_longer_one() -> None:
+    """Whichever is found first."""
+    row = Row(ALGORITHMS["basic"], "single-source")
+    (scenario, *_) = built_in("single-source", row.algorithm)
+    steps = [Step(RUN, update.name) for update in scenario.updates for _ in range(3)]
+    for length in (2, 3, 1, 2):
+        row.note("none", scenario, tuple(steps[:length]))
+    assert row.shortest["none"].schedule == (steps[0],)
+
+
+@pytest.mark.parametrize(("name", "kind"), EXPLAINED)
+def test_a_claim_that_does_not_hold_has_its_paragraph_and_schedule(name: str, kind: str) -> None:
+    """Under its heading the page names a built-in scenario, and the steps it quotes are that scenario's."""
+    page = PAGE.read_text(encoding="utf-8")
+    section = page.partition("## Where measurement and claim differ")[2].partition("\n## ")[0]
+    assert f"`{name}`, {kind}: claimed {ALGORITHMS[name].facts.claims[kind]}, measured" in section.replace("**", "")
+    spans = re.findall(r"`([^`]*)`", section)
+    (scenario,) = [find(span) for span in spans if span in names()]
+    quoted = [step.strip() for span in spans if ";" in span for step in span.split(";")]
+    assert quoted == [str(step) for step in scenario.schedules[0].steps]
+    assert scenario.schedules[0].expect[name].level == measured()[name][kind]
 
 
 def test_levels_written_are_read_back() -> None:
@@ -156,10 +188,24 @@ def test_the_table_replaces_the_one_on_the_page() -> None:
 
 def test_the_picture_shows_every_cell(tmp_path: Path) -> None:
     """A rectangle per cell, small enough for a README."""
-    rows = list(quick().values())
-    path = write_picture(rows, tmp_path / "spectrum.svg")
-    assert draw(rows).count("<rect") == 1 + len(rows) + len(NAMES)
+    shown = squares(list(quick().values()))
+    path = write_picture(shown, tmp_path / "spectrum.svg")
+    assert draw(shown).count("<rect") == 1 + len(shown) + len(NAMES)
     assert path.stat().st_size < 100_000
+
+
+def test_the_kept_picture_is_that_of_the_kept_table() -> None:
+    """Drawn again from the page it is the same to the byte; and a page gives back what was written on it."""
+    assert draw(squares_on(PAGE.read_text(encoding="utf-8"))) == PICTURE.read_text(encoding="utf-8")
+    rows = list(quick().values())
+    assert squares_on(put_into(BEGIN + END, rows)) == squares(rows)
+
+
+def test_level_and_mark_fit_side_by_side() -> None:
+    """In every cell of the kept picture, at 0.6 of the size a letter and a tenth more where they are bold."""
+    shown = squares_on(PAGE.read_text(encoding="utf-8"))
+    assert max(0.6 * (12 * len(square.measured) + 11 * len(square.mark)) for square in shown) <= WIDTH - 2 * 8
+    assert "claim: weak" in {square.mark for square in shown}
 
 
 def test_counterexamples_become_files(tmp_path: Path) -> None:

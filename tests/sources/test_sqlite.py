@@ -452,6 +452,17 @@ def test_describe(source: SqliteSource, writer: sqlite3.Connection) -> None:
     assert described.settings["journal_mode"] == "wal"
 
 
+def test_sizes_are_known_without_counting(source: SqliteSource, writer: sqlite3.Connection) -> None:
+    """The highest row number at first, what ANALYZE found once it has run; no number can exceed what the file holds."""
+    run(writer, "CREATE TABLE gaps (id INTEGER PRIMARY KEY)", "INSERT INTO gaps VALUES (1), (50)")
+    run(writer, "CREATE TABLE random (id INTEGER PRIMARY KEY)", "INSERT INTO random VALUES (9223372036854775807)")
+    before = source.describe().rows
+    assert before[Relation("shop", "gaps")] == 50
+    assert before[Relation("shop", "random")] < 100_000
+    run(writer, "ANALYZE")
+    assert source.describe().rows[Relation("shop", "gaps")] == 2
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [

@@ -264,3 +264,21 @@ def test_a_batch_of_other_columns_is_refused(store: ViewStore) -> None:
     with pytest.raises(BadColumns, match="column 'a'"):
         store.append(ab((1, "x", 1)).set_column(0, "a", [[2**40]]), {}, (1, 1), 1)
     assert store.head.version == 0
+
+
+def test_a_commit_carries_notes(store: ViewStore) -> None:
+    """The writer's own words about a commit are in the history; a compaction has none."""
+    store.load(ab((1, "x", 1)), {"s": 1}, (1, 1), 1, notes={"strategy": "recompute", "reason": "first load"})
+    store.append(ab((1, "x", 1), arrival=2), {"s": 2}, (2, 2), 2, notes={"strategy": "sweep"})
+    store.net()
+    told = [dict(record.notes) for record in ViewStore.open(store.place.uri).history()]
+    assert told == [{}, {"strategy": "recompute", "reason": "first load"}, {"strategy": "sweep"}, {}]
+
+
+def test_a_table_exists_or_not(store: ViewStore, tmp_path: Path) -> None:
+    """A missing folder, an empty one and one with other files hold no table."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("mine")
+    assert ViewStore.exists(store.place.uri)
+    assert not any(ViewStore.exists(tmp_path / name) for name in ("nothing", "empty", "full"))

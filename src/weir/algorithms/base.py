@@ -22,14 +22,14 @@ from weir.algebra.errors import WeirError
 from weir.algebra.query import Query, whole
 from weir.algebra.view import View
 from weir.algorithms.node import Node
-from weir.algorithms.procedure import Memory, Procedure, Reply, Steps
-from weir.messages import Action, Answer, Ask, Commit, Effect, Message, NodeMessage, Position, Update
+from weir.algorithms.procedure import Memory, Numbered, Procedure, Reply, Steps
+from weir.messages import Action, Answer, Ask, Commit, Effect, Message, NodeMessage, Position, Run, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
 SCENARIOS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)
 
 
-_NOT_STATE = ("view", "definition", "memory")
+_NOT_STATE = ("view", "definition", "memory", "delegated", "put_off")
 
 
 class NeedNotMet(WeirError):
@@ -90,7 +90,9 @@ class Algorithm(ABC):
         self.waiting: dict[int, tuple[Hashable, int]] = {}  # open question -> (procedure, place in its questions)
         self.replies: dict[tuple[Hashable, int], Reply] = {}  # answers kept until the rest of that round is in
         self.memory: Memory | None = None  # a simulator may share one between all forks
+        self.delegated: frozenset[Callable[..., Steps]] = frozenset()  # procedures that the driver runs as a whole
         self.repeating = False  # inside ``repeat``
+        self.put_off: list[tuple[Callable[[], bool], Callable[[], Iterator[Effect]]]] | None = None  # in receive_all
         if options:
             raise WeirError(f"{self.facts.name} has no option '{next(iter(options))}'")
 
@@ -116,6 +118,23 @@ class Algorithm(ABC):
         if isinstance(message, Answer):
             return list(self._answered(message))
         return list(self.on_message(message))
+
+    def receive_all(self, updates: Iterable[Update]) -> list[Effect]:
+        """Takes updates that arrived together; work that can be shared is begun after the last of them."""
+        self.put_off = []
+        effects = [effect for update in updates for effect in self.receive(update)]
+        later, self.put_off = self.put_off, None
+        return effects + [effect for more, begin in later[-1:] for effect in self.repeat(more, begin)]
+
+    def arrived(self, key: Hashable, source: str) -> Numbered:
+        """For a procedure that was delegated: what its answers of this source may have seen too much of, when they are
+        given in the state that everything received so far has led to.
+        """
+        return self.reply_for(key, Answer(source, 0, ())).arrived
+
+    def finish(self, key: Hashable, result: Any) -> list[Effect]:
+        """Takes the result of a procedure that was delegated."""
+        return list(self.on_finished(key, result))
 
     def node(self, source: str) -> Node | None:
         """What works at this source on the algorithm's behalf; the source's updates then go to it and nowhere else."""
@@ -160,6 +179,9 @@ class Algorithm(ABC):
 
     def start(self, key: Hashable, function: Callable[..., Steps], *arguments: Any) -> Iterator[Effect]:
         """Starts a procedure: asks its first questions, or finishes it at once."""
+        if function in self.delegated:
+            yield Run(key, function, arguments)
+            return
         yield from self._go_on(key, Procedure.start(function, *arguments, memory=self.memory))
 
     def repeat(self, more: Callable[[], bool], begin: Callable[[], Iterator[Effect]]) -> Iterator[Effect]:
@@ -168,6 +190,9 @@ class Algorithm(ABC):
         A procedure may finish at once and its end ask for the next: that call leaves it to the one that is running, so
         a long queue of such updates is a loop and not a recursion.
         """
+        if self.put_off is not None:
+            self.put_off.append((more, begin))
+            return
         if self.repeating:
             return
         self.repeating = True

@@ -10,11 +10,12 @@ and what it is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from weir.algebra.bag import Bag
+from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.query import Query, evaluate
 from weir.messages import Update
@@ -29,6 +30,13 @@ class Question:
 
 
 Numbered = tuple[tuple[int, Update], ...]  # updates by their number in the order in which the view shall show them
+
+
+class Packed(Protocol):
+    """Many numbered updates at once, as one bag per table: what a driver with large batches gives instead of them."""
+
+    def changes(self, relation: Relation, columns: Sequence[str], tag: str, factor: int, offset: int) -> Bag | None:
+        """Their change of a table, every row tagged with ``factor`` times its update's number plus ``offset``."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ asks every other table exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import compress
 
@@ -26,9 +26,11 @@ from weir.algebra.bag import Bag, total
 from weir.algebra.expression import Expression
 from weir.algebra.hops import Partial, begin, extend, finish, hop_order, lookup
 from weir.algebra.view import Term, View
-from weir.algorithms.procedure import Numbered, Question, Reply, Steps
+from weir.algorithms.procedure import Numbered, Packed, Question, Reply, Steps
 from weir.messages import Update
 
+Member = tuple[int, Update] | Packed
+Members = Numbered | Packed  # a driver with large batches packs them: one bag per table for all of them
 ARRIVAL, VALIDITY = "__arrival", "__validity"
 FOR_EVER = 1 << 62
 _STILL_VALID = Expression(f"`{ARRIVAL}` < `{VALIDITY}`")
@@ -44,13 +46,13 @@ def number(view: View, arrival: int, term: int, slot: int) -> int:
     return arrival * width(view) + sum(len(t.slots) for t in view.terms[:term]) + slot
 
 
-def sweep(view: View, batch: Numbered) -> Steps:
+def sweep(view: View, batch: Members) -> Steps:
     """The view's change by each of these updates and of those admitted on the way, as one bag of the view's columns
     and ARRIVAL; None when they do not concern it.
 
     Expects a ``Reply`` to every question.
     """
-    members = list(batch)
+    members: list[Member] = list(batch) if isinstance(batch, tuple) else [batch]
     started = [0] * len(view.terms)  # how many members each term has begun with
     parts: list[Bag] = []
     while any(count < len(members) for count in started):
@@ -59,7 +61,7 @@ def sweep(view: View, batch: Numbered) -> Steps:
     return total(*parts) if parts else None
 
 
-def _sweep_term(view: View, index: int, members: list[tuple[int, Update]], started: list[int]) -> Steps:
+def _sweep_term(view: View, index: int, members: list[Member], started: list[int]) -> Steps:
     """Brings the members that this term has not begun with to their end; new ones may come in on the way."""
     term = view.terms[index]
     partials = _begin(view, index, members, started)
@@ -74,30 +76,33 @@ def _sweep_term(view: View, index: int, members: list[tuple[int, Update]], start
     return [finish(partial, (ARRIVAL,)) for partial in partials]
 
 
-def _begin(view: View, index: int, members: list[tuple[int, Update]], started: list[int]) -> list[Partial]:
+def _begin(view: View, index: int, members: list[Member], started: list[int]) -> list[Partial]:
     """The partials of the members that this term has not begun with."""
     new, started[index] = tuple(members[started[index] :]), len(members)
     return begun(view, index, new)
 
 
-def begun(view: View, index: int, updates: Numbered) -> list[Partial]:
+def begun(view: View, index: int, updates: Iterable[Member]) -> list[Partial]:
     """A partial per slot of a term that the updates change, their rows tagged with their sub-updates' numbers."""
     term = view.terms[index]
     changes = {slot: _changes(view, index, slot, updates, ARRIVAL) for slot in range(len(term.slots))}
     return [begin(term, slot, total(*bags), (ARRIVAL,)) for slot, bags in changes.items() if bags]
 
 
-def _changes(view: View, index: int, slot: int, updates: Numbered, tag: str) -> list[Bag]:
-    target = view.terms[index].slots[slot]
-    return [
-        delta.keep(target.schema.names).tagged(tag, number(view, arrival, index, slot))
-        for arrival, update in updates
-        for relation, delta in update.deltas
-        if relation == target.relation
-    ]
+def _changes(view: View, index: int, slot: int, updates: Iterable[Member], tag: str) -> list[Bag]:
+    target, factor, offset = view.terms[index].slots[slot], width(view), number(view, 0, index, slot)
+    bags: list[Bag] = []
+    for member in updates:
+        if isinstance(member, tuple):
+            arrival, update = member
+            deltas = [delta for relation, delta in update.deltas if relation == target.relation]
+            bags += [delta.keep(target.schema.names).tagged(tag, arrival * factor + offset) for delta in deltas]
+        elif (packed := member.changes(target.relation, target.schema.names, tag, factor, offset)) is not None:
+            bags.append(packed)
+    return bags
 
 
-def _hop(view: View, index: int, slot: int, waiting: list[Partial], members: list[tuple[int, Update]]) -> Steps:
+def _hop(view: View, index: int, slot: int, waiting: list[Partial], members: list[Member]) -> Steps:
     """Reads one table for all waiting partials, takes out what arrived later, and joins."""
     term = view.terms[index]
     reply: Reply = yield Question(term.slots[slot].relation.source, (lookup(term, slot, *waiting),))
@@ -106,11 +111,11 @@ def _hop(view: View, index: int, slot: int, waiting: list[Partial], members: lis
     return [join_valid(partial, slot, rows) for partial in waiting]
 
 
-def compensated(view: View, index: int, slot: int, read: Bag, arrived: Numbered) -> Bag:
+def compensated(view: View, index: int, slot: int, read: Bag, arrived: Members) -> Bag:
     """Rows of a slot's table as of any moment: what was read, valid for ever, and every later update negated, each
     valid up to its own number.
     """
-    later = _changes(view, index, slot, arrived, VALIDITY)
+    later = _changes(view, index, slot, arrived if isinstance(arrived, tuple) else [arrived], VALIDITY)
     return total(read.tagged(VALIDITY, FOR_EVER), *(-delta for delta in later))
 
 

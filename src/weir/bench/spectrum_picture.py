@@ -6,10 +6,13 @@ The picture has a background of its own, so it reads alike on light and on dark 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Self
 
 from weir.algorithms.base import SCENARIOS
+from weir.bench.spectrum_report import NO_CLAIM, cells, table_on
 from weir.consistency.levels import NAMES
 from weir.simulator.spectrum import Row
 
@@ -18,24 +21,65 @@ COLOURS = {
 }  # fmt: skip
 INK = {"none": "#ffffff", "complete": "#ffffff"}
 DARK, SOFT, PAPER = "#24292f", "#57606a", "#ffffff"
-LEFT, TOP, WIDTH, HEIGHT, GAP = 172, 64, 152, 22, 3
-FOOT = 88
+LEFT, TOP, WIDTH, HEIGHT, GAP = 166, 64, 172, 22, 3  # wide enough for "convergence" and "claim: weak" in one cell
+FOOT = 106
+NOTES = (
+    "✓ as the paper claims; claim: what the paper claims instead; no mark: the papers make no claim",
+    "refused (pale): the algorithm declines such views; run all the same, to show why",
+    "basic and sweep-uncompensated are controls without guarantee: they must fail",
+)
 
 
-def draw(rows: Sequence[Row]) -> str:
+@dataclass(frozen=True)
+class Square:
+    """What the picture shows of a cell: nothing that the table does not."""
+
+    algorithm: str
+    scenario: str
+    claimed: str | None
+    measured: str
+    refused: bool
+
+    @classmethod
+    def of_line(cls, line: Sequence[str]) -> Self:
+        """From a line of the table."""
+        name, scenario, claimed, measured, *_ = line
+        level = measured.replace(",", "").split()[0]
+        return cls(name, scenario, None if claimed == NO_CLAIM else claimed, level, measured.endswith("refused"))
+
+    @property
+    def mark(self) -> str:
+        """Written beside the level: whether it is the claimed one, or that the algorithm declines such views."""
+        if self.refused:
+            return "refused"
+        if self.claimed is None:
+            return ""
+        return "✓" if self.claimed == self.measured else f"claim: {self.claimed}"
+
+
+def squares(rows: Sequence[Row]) -> list[Square]:
+    return [Square.of_line(cells(row)) for row in rows]
+
+
+def squares_on(page: str) -> list[Square]:
+    """Those of the table that a page holds."""
+    return [Square.of_line(line) for line in table_on(page)]
+
+
+def draw(shown: Sequence[Square]) -> str:
     """The picture as SVG."""
-    lines = [(name, list(cells)) for name, cells in groupby(rows, key=lambda row: row.algorithm.facts.name)]
+    lines = [(name, list(line)) for name, line in groupby(shown, key=lambda square: square.algorithm)]
     width = LEFT + len(SCENARIOS) * (WIDTH + GAP) + 16
     bottom = TOP + len(lines) * (HEIGHT + GAP)
     parts = [*_frame(width, bottom + FOOT), *_columns()]
-    for number, (name, cells) in enumerate(lines):
-        parts += _line(TOP + number * (HEIGHT + GAP), name, cells)
+    for number, (name, line) in enumerate(lines):
+        parts += _line(TOP + number * (HEIGHT + GAP), name, line)
     return "\n".join([*parts, *_legend(bottom + 18), "</svg>"]) + "\n"
 
 
-def write_picture(rows: Sequence[Row], path: Path) -> Path:
+def write_picture(shown: Sequence[Square], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(draw(rows), encoding="utf-8")
+    path.write_text(draw(shown), encoding="utf-8")
     return path
 
 
@@ -54,30 +98,21 @@ def _columns() -> Iterator[str]:
         yield _text(_left_of(column) + WIDTH / 2, TOP - 10, kind, SOFT, anchor="middle")
 
 
-def _line(top: int, name: str, cells: list[Row]) -> Iterator[str]:
+def _line(top: int, name: str, line: list[Square]) -> Iterator[str]:
     yield _text(LEFT - 10, top + 15, name, DARK, anchor="end")
-    for row in cells:
-        yield from _cell(_left_of(SCENARIOS.index(row.kind)), top, row)
+    for square in line:
+        yield from _cell(_left_of(SCENARIOS.index(square.scenario)), top, square)
 
 
-def _cell(left: int, top: int, row: Row) -> Iterator[str]:
-    colour = COLOURS[row.measured]
-    opacity = ' opacity="0.4"' if row.refused else ""
+def _cell(left: int, top: int, square: Square) -> Iterator[str]:
+    colour = COLOURS[square.measured]
+    opacity = ' opacity="0.4"' if square.refused else ""
     yield f'<rect x="{left}" y="{top}" width="{WIDTH}" height="{HEIGHT}" rx="3" fill="{colour}"{opacity}/>'
-    ink = DARK if row.refused else INK.get(row.measured, DARK)
-    yield _text(left + 8, top + 15, row.measured, ink)
-    if mark := _mark(row):
-        weight = "normal" if row.claim_holds else "bold"
+    ink = DARK if square.refused else INK.get(square.measured, DARK)
+    yield _text(left + 8, top + 15, square.measured, ink)
+    if mark := square.mark:
+        weight = "bold" if mark.startswith("claim") else "normal"
         yield _text(left + WIDTH - 8, top + 15, mark, ink, anchor="end", weight=weight, size=10)
-
-
-def _mark(row: Row) -> str:
-    """What is written beside the level: whether it is the claimed one, or that the algorithm declines such views."""
-    if row.refused:
-        return "refused"
-    if row.kind not in row.algorithm.facts.claims:
-        return ""
-    return "✓" if row.claimed == row.measured else f"claim: {row.claimed}"
 
 
 def _legend(top: int) -> Iterator[str]:
@@ -85,13 +120,8 @@ def _legend(top: int) -> Iterator[str]:
         left = 16 + number * 116
         yield f'<rect x="{left}" y="{top}" width="14" height="14" rx="3" fill="{COLOURS[level]}"/>'
         yield _text(left + 20, top + 11, level, DARK)
-    yield _text(
-        16,
-        top + 36,
-        "✓ as the paper claims; claim: what the paper claims instead; no mark: the papers make no claim",
-        SOFT,
-    )
-    yield _text(16, top + 54, "refused (pale): the algorithm declines such views; run all the same, to show why", SOFT)
+    for number, note in enumerate(NOTES):
+        yield _text(16, top + 36 + number * 18, note, SOFT)
 
 
 def _left_of(column: int) -> int:

@@ -12,6 +12,7 @@ from weir.simulator.scenario import write
 from weir.simulator.spectrum import Row
 
 BEGIN, END = "<!-- table: written by weir spectrum --write -->", "<!-- end of the table -->"
+NO_CLAIM = "-"
 HEADERS = ("algorithm", "scenario", "claimed", "measured", "schedules", "not", "shortest counterexample")
 
 
@@ -34,7 +35,7 @@ def cells(row: Row) -> tuple[str, ...]:
         measured += ", refused"
     found = row.shortest[row.measured] if row.broken else None
     example = f"{len(found.schedule)} steps: {found.scenario.title}" if found else ""
-    claimed = row.claimed if row.kind in row.algorithm.facts.claims else "-"
+    claimed = row.claimed if row.kind in row.algorithm.facts.claims else NO_CLAIM
     return (row.algorithm.facts.name, row.kind, claimed, measured, short(row.schedules), row.broken or "", example)
 
 
@@ -59,6 +60,12 @@ def put_into(page: str, rows: Sequence[Row]) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{markdown(rows)}\n\n{END}{after}"
+
+
+def table_on(page: str) -> list[list[str]]:
+    """The lines of the table that a page holds, without its header."""
+    lines = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def write_counterexamples(rows: Sequence[Row], folder: Path) -> list[Path]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
 
 import typer
 
 from weir.algebra.errors import WeirError
 from weir.cli.terminal import print_lines
+from weir.runtime.kinds import KINDS as KINDS_OF_SOURCE
+from weir.runtime.kinds import dsn_keys, specify
 
 KINDS = ("sqlite", "postgres-triggers", "postgres", "mariadb", "mysql")
 _SOURCE = "source"  # the name of a source that is given by options
@@ -60,44 +61,28 @@ class Given:
         """What the kind needs; its driver is loaded only now."""
         if self.kind not in KINDS:
             raise WeirError(f"unknown kind '{self.kind}': use one of {', '.join(KINDS)}")
+        if not self.path and self.kind == "sqlite":
+            raise WeirError("sqlite: name the file: --path FILE")
         from weir.sources import capture as kinds
 
+        options = specify(_SOURCE, self.kind, self._keys()).options
         if self.kind == "sqlite":
-            if not self.path:
-                raise WeirError("sqlite: name the file: --path FILE")
             return kinds.SqliteCapture(self.path)
         if self.kind in ("mariadb", "mysql"):
-            return kinds.MysqlCapture(self._mysql())
+            return kinds.MysqlCapture(options)
         if self.kind == "postgres":
-            return kinds.PostgresCapture(self._postgres())
-        return kinds.PostgresTriggersCapture(self._postgres(), self.reader)
+            return kinds.PostgresCapture(options)
+        return kinds.PostgresTriggersCapture(options, self.reader)
 
-    def _postgres(self) -> Any:
-        from weir.sources.postgres.options import PostgresOptions
-
-        return PostgresOptions(
-            _SOURCE, **self._address(5432), schema=self.schema, log_schema=self.log_schema,
-            publication=self.publication, slot=self.slot, sslrootcert=self.authority,
-        )  # fmt: skip
-
-    def _mysql(self) -> Any:
-        from weir.sources.mysql.options import MysqlOptions
-
-        return MysqlOptions(_SOURCE, kind=self.kind, tls_ca=self.authority, **self._address(3306))
-
-    def _address(self, port: int) -> dict[str, Any]:
-        """Host, port, database, user: from the DSN where it says so, else from the options."""
-        parts = urlsplit(self.dsn)
-        if parts.password is not None:
-            raise WeirError("--dsn must not hold the password, which others could see: use --password env:NAME")
-        database = unquote(parts.path.removeprefix("/")) or self.database
-        if not database:
+    def _keys(self) -> dict[str, Any]:
+        """The options that were given and that the kind has; what the DSN says wins over them."""
+        kind = KINDS_OF_SOURCE[self.kind]
+        address = dsn_keys(self.dsn) if kind.server else {}
+        if kind.server and not (address.get("database") or self.database):
             raise WeirError(f"{self.kind}: name the database: --database NAME, or --dsn")
-        return {
-            "host": parts.hostname or self.host, "port": parts.port or self.port or port, "database": database,
-            "user": unquote(parts.username or "") or self.user, "password": self.password,
-            "allow_plaintext": self.allow_plaintext,
-        }  # fmt: skip
+        given = {**asdict(self), kind.authority: self.authority, "port": self.port or None, **address}
+        wanted = {key: value for key, value in given.items() if key in kind.keys and value not in ("", None)}
+        return {key: value for key, value in wanted.items() if key != "dsn"}
 
 
 @capture_app.command()

@@ -15,10 +15,15 @@ from weir.algebra.errors import WeirError
 from weir.cli.algorithms import algorithms
 from weir.cli.bench import bench_app
 from weir.cli.capture import capture_app
+from weir.cli.check import check
 from weir.cli.demo import demo
+from weir.cli.explain import explain
+from weir.cli.init import init
+from weir.cli.run import run
 from weir.cli.simulate import simulate
 from weir.cli.spectrum import spectrum
 from weir.cli.stress import stress
+from weir.cli.views import compact, publish, query, status, verify
 
 
 class _Commands(TyperGroup):
@@ -34,6 +39,11 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(demo)
+app.command()(init)
+app.command()(check)
+app.command()(explain)
+for command in (run, status, query, verify, compact, publish):
+    app.command()(command)
 app.command()(simulate)
 app.command()(algorithms)
 app.command()(spectrum)

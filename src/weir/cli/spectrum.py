@@ -84,11 +84,11 @@ def _print(rows: list[Row]) -> None:
 
 def _keep(rows: list[Row], out: Path | None, keep: bool) -> None:
     from weir.algorithms.measured import written
-    from weir.bench.spectrum_picture import write_picture
+    from weir.bench.spectrum_picture import squares, write_picture
     from weir.bench.spectrum_report import put_into, write_counterexamples
 
     if out is not None:
-        write_picture(rows, out / "spectrum.svg")
+        write_picture(squares(rows), out / "spectrum.svg")
         write_counterexamples(rows, out)
     if keep:
         levels: dict[str, dict[str, str]] = {}
@@ -96,4 +96,4 @@ def _keep(rows: list[Row], out: Path | None, keep: bool) -> None:
             levels.setdefault(row.algorithm.facts.name, {})[row.kind] = row.measured
         DATA.write_text(written(levels), encoding="utf-8")
         PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
-        write_picture(rows, PICTURE)
+        write_picture(squares(rows), PICTURE)

@@ -190,14 +190,6 @@ class Row:
             "measured": self.measured,
             "schedules": self.schedules,
             "counterexample": write(example) if example else None,
-            "breaks": self.broken,
-            "steps": len(example.schedules[0].steps) if example else None,
-            "random_schedules": self.by_lot,
-            "scenarios": self.scenarios,
-            "states": self.states,
-            "by_parts": self.by_parts if self.kind == GLOBAL else None,
-            "refused": self.refused,
-            "explained": self.explained,
         }
 
 

@@ -219,8 +219,10 @@ class World:
                     observer.asked(effect)
             elif isinstance(effect, Send):
                 self._send(None, (effect,))
-            else:
+            elif isinstance(effect, Commit):
                 self._commit(effect)
+            else:
+                raise AssertionError(f"the simulator answers every question by itself: {effect.function}")
 
     def _commit(self, commit: Commit) -> None:
         view = apply_actions(self.view, commit.actions)

@@ -53,6 +53,7 @@ class Finding:
     severity: str  # "error" (cannot run) or "warning" (runs, at a price)
     problem: str
     remedy: str = ""
+    table: str = ""  # empty when it concerns the whole source
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Description:
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
     settings: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    rows: Mapping[Relation, int] = field(default_factory=dict)  # about so many, from the source's own statistics
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,11 @@ class FrameBag:
         """Every tuple once, under the bag's column names, and WEIGHT."""
         return self._consolidate().toDF(*self.schema.names, WEIGHT)
 
+    @property
+    def rows(self) -> DataFrame:
+        """The rows as they are, a tuple perhaps in several whose weights add up: for those who group anyway."""
+        return self._frame.toDF(*self.schema.names, WEIGHT)
+
     # -- linear structure ----------------------------------------------------------------------------------------------
 
     def __add__(self, other: FrameBag) -> FrameBag:

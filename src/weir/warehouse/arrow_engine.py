@@ -7,6 +7,7 @@ relies on (see ``State``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.types import Schema
-from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, fit, integers, stored_arrow
-from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, State
-from weir.warehouse.errors import BadColumns
-from weir.warehouse.row_hash import row_hashes
-from weir.warehouse.statistics import DataFile, describe_file
+from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, stored_arrow
+from weir.warehouse.delta_log import DeltaLog, State
+from weir.warehouse.staging import Stager
+from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
 IN_BASE = "_weir_in_base"
 
@@ -28,6 +28,7 @@ class ArrowEngine:
 
     def __init__(self, log: DeltaLog) -> None:
         self.log, self.place, self.schema = log, log.place, log.schema
+        self._stager = Stager(log.place, log.schema, log.hash_bits)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -59,11 +60,10 @@ class ArrowEngine:
 
     def stage(self, batch: pa.Table, arrival: int) -> list[DataFile]:
         """A delta as a file of the log."""
-        table = self._stored(batch, arrival)
-        return self._write(table.filter(pc.not_equal(table.column(WEIGHT), 0)), TAIL)
+        return list(replace(self._stager, arrival=arrival).write(batch).files)
 
     def load(self, batch: pa.Table, arrival: int) -> list[DataFile]:
-        return self._as_base(summed(self._stored(batch, arrival), self.schema), arrival)
+        return self._as_base(summed(self._stager.stored(batch, arrival), self.schema), arrival)
 
     def net(self, state: State, arrival: int) -> list[DataFile]:
         """The log as one row per tuple, split by whether the hash is in the base."""
@@ -88,24 +88,12 @@ class ArrowEngine:
         placed = self._at(rows, arrival)
         return [*self._write(placed.filter(first), BASE), *self._write(placed.filter(pc.invert(first)), TAIL)]
 
-    def _stored(self, batch: pa.Table, arrival: int) -> pa.Table:
-        columns = fit(batch, self.schema)
-        weights, arrivals = integers(batch, WEIGHT, 1), integers(batch, ARRIVAL, arrival)
-        if weights.null_count or arrivals.null_count:
-            raise BadColumns(f"a batch for '{self.place.uri}' has rows without {WEIGHT} or {ARRIVAL}")
-        hashes = row_hashes(columns, self.log.hash_bits)
-        return pa.table([*columns.columns, weights, arrivals, hashes], schema=self.log.arrow)
-
     def _at(self, rows: pa.Table, arrival: int) -> pa.Table:
         marked = rows.append_column(ARRIVAL, pa.array(np.full(rows.num_rows, arrival, dtype=np.int64)))
         return marked.select(self.log.arrow.names).cast(self.log.arrow)
 
     def _write(self, table: pa.Table, folder: str) -> list[DataFile]:
-        if not table.num_rows:
-            return []
-        name = self.place.new_name(folder)
-        self.place.write_parquet(table, name)
-        return [describe_file(self.place, name)]
+        return list(self._stager.write_stored(table, folder))
 
 
 def summed(stored: pa.Table, schema: Schema, more: Sequence[tuple[str, str]] = ()) -> pa.Table:

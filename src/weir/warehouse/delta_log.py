@@ -29,7 +29,6 @@ from weir.warehouse.statistics import DataFile
 APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
 CHECKPOINT_EVERY = 20  # versions; opening a table reads the last checkpoint and what came after it
-BASE, TAIL, NET_OLD, NET_NEW = "base/", "log/", "net/old-", "net/new-"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -72,6 +71,7 @@ class DeltaLog:
                 f"the Delta table at '{place.uri}' was not made by Weir; it is left alone. Give the view another path."
             )
         self.schema = Schema.parse(configuration[COLUMNS])
+        self.identity = str(table.metadata().id)  # Delta's own; a table made anew at the same place has another
         self.hash_bits = int(configuration[HASH_BITS])
         self.arrow = stored_arrow(self.schema)
 

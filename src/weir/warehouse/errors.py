@@ -25,5 +25,9 @@ class WriterConflict(StoreError):
     """Somebody else has appended to the view since this writer opened it."""
 
 
+class Unsettled(StoreError):
+    """A commit has decided for several tables, and one of them could not be brought up to it yet. Nothing is lost."""
+
+
 class NoSuchState(StoreError):
     """The version, arrival or position asked for never was, or is no longer kept."""

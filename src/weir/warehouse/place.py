@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ class Place:
         text = text.removeprefix("file://")
         return cls(text.rstrip("/") if "://" in text else os.path.abspath(text), options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Place, (self.uri, dict(self.options) if self.options else None)  # the file system is opened anew
+
     @property
     def is_local(self) -> bool:
         return "://" not in self.uri
@@ -55,9 +59,27 @@ class Place:
     def spark_path(self, name: str) -> str:
         return f"file://{self.uri}/{name}" if self.is_local else f"{self.uri}/{name}"
 
+    def has_table(self) -> bool:
+        """Whether there is a Delta table, of whomever."""
+        return any(name.endswith((".json", ".parquet")) for name in self.listing(LOG))
+
     def new_name(self, folder: str, suffix: str = ".parquet") -> str:
         """A name nobody has used: files are never overwritten."""
         return f"{folder}{uuid.uuid4().hex}{suffix}"
+
+    # -- other tables -----------------------------------------------------------------------------------------------
+
+    def path_to(self, other: Place) -> str:
+        """The way from here to another table: a warehouse that is moved or copied as a whole keeps it."""
+        (root, here), (there_root, there) = _split(self.uri), _split(other.uri)
+        return posixpath.relpath(there, here) if root == there_root else other.uri
+
+    def at(self, path: str) -> Place:
+        """The table at the end of such a way, reached with the same options."""
+        if "://" in path or path.startswith("/"):
+            return Place.of(path, self.options)
+        root, here = _split(self.uri)
+        return Place(root + posixpath.normpath(posixpath.join(here, path)), self.options)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -111,3 +133,12 @@ class Place:
                 self.files.delete_file(name)
             except (OSError, pa.ArrowException):
                 continue
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """Scheme and host, and the path below them."""
+    scheme, found, rest = uri.partition("://")
+    if not found:
+        return "", uri
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}", f"/{path}"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.messages import Position
+from weir.warehouse.statistics import DataFile
 
 Step = tuple[int, str, Position]  # an arrival number, its source, and that source's position after it
 
-CREATE, LOAD, APPEND, NET, FOLD = "create", "load", "append", "net", "fold"
+CREATE, LOAD, APPEND, NET, FOLD, FOLLOW = "create", "load", "append", "net", "fold", "follow"
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class Record:
 
     ``arrivals`` is the range that the commit itself brought (None when it brought none); ``last_arrival`` is the last
     one that the state holds. ``steps`` may say at which arrival which source stood where, so that the states inside a
-    batch can be found by position too.
+    batch can be found by position too. ``notes`` are the writer's own words about it. ``followers`` and ``leader``: see
+    ``following.py``.
     """
 
     kind: str
@@ -30,6 +32,9 @@ class Record:
     rows: int = 0
     bytes: int = 0
     steps: tuple[Step, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    followers: tuple[Decided, ...] = ()
+    leader: str = ""
     token: str = ""  # tells our own commit from another writer's, when the answer to the commit was lost
     version: int = -1
     timestamp: int = 0
@@ -46,7 +51,13 @@ class Record:
             "bytes": self.bytes,
             "token": self.token,
         }
-        return document | ({"steps": [list(step) for step in self.steps]} if self.steps else {})
+        seldom: dict[str, Any] = {
+            "steps": [list(step) for step in self.steps],
+            "notes": dict(self.notes),
+            "followers": [decided.document() for decided in self.followers],
+            "leader": self.leader,
+        }
+        return document | {name: value for name, value in seldom.items() if value}
 
     @classmethod
     def parse(cls, document: Mapping[str, Any], version: int, timestamp: int) -> Record:
@@ -60,6 +71,9 @@ class Record:
             rows=document["rows"],
             bytes=document["bytes"],
             steps=tuple((arrival, source, position) for arrival, source, position in document.get("steps", ())),
+            notes=document.get("notes", {}),
+            followers=tuple(map(Decided.parse, document.get("followers", ()))),
+            leader=document.get("leader", ""),
             token=document["token"],
             version=version,
             timestamp=timestamp,
@@ -72,6 +86,27 @@ class Record:
             vector[source] = position
             yield arrival, dict(vector)
         yield None, self.positions
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a commit has decided for another table: the files that wait there, and what that table's commit will say."""
+
+    path: str  # from the deciding table's place
+    table: str  # the table's Delta id
+    after: int  # the transaction that it follows there
+    record: Record
+    files: tuple[DataFile, ...]
+
+    def document(self) -> dict[str, Any]:
+        files = [[file.name, file.size, file.rows, file.statistics] for file in self.files]
+        return {**vars(self), "record": self.record.document(), "files": files}
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Decided:
+        record = Record.parse(document["record"], version=-1, timestamp=0)
+        files = tuple(DataFile(*file) for file in document["files"])
+        return cls(document["path"], document["table"], document["after"], record, files)
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def forget(log: DeltaLog, before: AsOf) -> list[str]:
 
 def clean_orphans(log: DeltaLog, older_than: timedelta) -> list[str]:
     limit = datetime.now(UTC) - older_than
-    referenced = set(_referenced(log))
     found = {name: written for name, written in log.place.listing().items() if not name.startswith(f"{LOG}/")}
+    referenced = set(_referenced(log))  # after the listing: what was committed meanwhile is no orphan
     orphans = sorted(name for name, written in found.items() if written <= limit and _data_name(name) not in referenced)
     log.place.discard(orphans)
     return orphans

@@ -21,9 +21,9 @@ from weir.algebra.types import Column as StoredColumn
 from weir.algebra.types import Schema
 from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, first_of_each_hash
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
-from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, State
+from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.place import Place
-from weir.warehouse.statistics import DataFile, describe_file
+from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile, describe_file
 
 REST, TURN, SPARE = "_weir_rest", "_weir_turn", "_weir_spare"
 LOG_FOLDERS = (NET_OLD, NET_NEW, TAIL)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from weir.warehouse.place import Place
 
 LONGEST_TEXT = 32
+BASE, TAIL, NET_OLD, NET_NEW = "base/", "log/", "net/old-", "net/new-"  # the folder says what a file is, see State
 
 
 @dataclass(frozen=True)

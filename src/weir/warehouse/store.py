@@ -21,20 +21,14 @@ from weir.warehouse import publishing, retention
 from weir.warehouse.addressing import find_state
 from weir.warehouse.arrow_engine import ArrowEngine
 from weir.warehouse.columns import check_columns
-from weir.warehouse.delta_log import BASE, NET_NEW, NET_OLD, TAIL, DeltaLog, Outrun, State
+from weir.warehouse.delta_log import DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError, WriterConflict
+from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
-from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Record, Step, steps_of
+from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Decided, Record, Step, steps_of
 from weir.warehouse.spark_engine import SparkEngine
-from weir.warehouse.statistics import DataFile
-
-
-@dataclass(frozen=True)
-class Staged:
-    """A delta whose files are written and wait for their commit."""
-
-    files: tuple[DataFile, ...]
-
+from weir.warehouse.staging import Staged, Stager
+from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
 Batch: TypeAlias = pa.Table | DataFrame | Staged
 Engine: TypeAlias = ArrowEngine | SparkEngine
@@ -72,6 +66,7 @@ class ViewStore:
         self.log = log
         self.place, self.schema = log.place, log.schema
         self._transaction = log.head().transaction  # the last one this writer knows of
+        self._settled = -1  # the last one whose followers are known to be there
 
     @classmethod
     def create(
@@ -90,12 +85,21 @@ class ViewStore:
     def open(cls, path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> ViewStore:
         return cls(DeltaLog.open(Place.of(path, options)))
 
+    @staticmethod
+    def exists(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
+        """Whether there is a Delta table; opening it says whether it is a view's."""
+        return Place.of(path, options).has_table()
+
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def stage(self, batch: pa.Table | DataFrame, arrival: int) -> Staged:
         """Writes a delta's files without committing them. Its columns, WEIGHT (else 1), ARRIVAL (else ``arrival``)."""
         engine = self._engine(batch.sparkSession if isinstance(batch, DataFrame) else None)
         return Staged(tuple(engine.stage(batch, arrival)))
+
+    def stager(self, arrival: int | None = None) -> Stager:
+        """The same for the tasks of a Spark job: it can be pickled, and what it writes can be added up."""
+        return Stager(self.place, self.schema, self.log.hash_bits, arrival)
 
     def append(
         self,
@@ -104,46 +108,103 @@ class ViewStore:
         arrivals: tuple[int, int] | None,
         transaction_id: int,
         steps: Sequence[Step] = (),
+        notes: Mapping[str, str] | None = None,
+        followers: Sequence[Follower] = (),
     ) -> Applied:
         """Commits a delta with the positions it brings the view to. None is the empty delta: positions still move.
 
-        A transaction id at or before the table's own is a replay and changes nothing.
+        A transaction id at or before the table's own is a replay and changes nothing. With ``followers``, this commit
+        decides for their tables too.
         """
-        return self._advance(APPEND, batch, positions, arrivals, transaction_id, steps)
+        part = Follower(self, batch, APPEND, positions, arrivals, steps, notes or {})
+        return self._advance(part, transaction_id, followers)
 
     def load(
         self,
-        batch: pa.Table | DataFrame,
-        positions: Mapping[str, Position],
-        arrivals: tuple[int, int] | None,
-        transaction_id: int,
-    ) -> Applied:
-        """Puts these rows in place of the view's: the first load, and every recomputation."""
-        return self._advance(LOAD, batch, positions, arrivals, transaction_id, ())
-
-    def _advance(
-        self,
-        kind: str,
         batch: Batch | None,
         positions: Mapping[str, Position],
         arrivals: tuple[int, int] | None,
         transaction_id: int,
-        steps: Sequence[Step],
+        notes: Mapping[str, str] | None = None,
+        followers: Sequence[Follower] = (),
     ) -> Applied:
+        """Puts these rows in place of the view's: the first load, and every recomputation."""
+        part = Follower(self, batch, LOAD, positions, arrivals, (), notes or {})
+        return self._advance(part, transaction_id, followers)
+
+    def settle(self) -> list[str]:
+        """Brings tables forward that a commit has decided for and a crash has left behind. The URIs of those moved."""
+        head = self.log.head()
+        moved = []
+        if (leader := leader_of(self.log, head)) is not None:
+            decision = leader.head()
+            moved += settle_followers(leader, decision)
+            for decided in decision.followers:
+                if (decided.table, decided.after) == (self.log.identity, self._transaction):
+                    self._transaction = decided.record.transaction
+            head = self.log.head()
+        if self._settled != head.transaction:
+            moved += settle_followers(self.log, head)
+            self._settled = head.transaction
+        return moved
+
+    def _advance(self, own: Follower, transaction: int, followers: Sequence[Follower]) -> Applied:
+        self.settle()
         head = self._own_head()
-        if transaction_id <= self._transaction:
+        if transaction <= self._transaction:
             return Applied(head.version, fresh=False)
-        last = _last_arrival(head, arrivals, self.place)
-        files = self._files_of(kind, batch, last)
-        record = Record(kind, {**head.positions, **positions}, last, transaction_id, arrivals, steps=steps_of(steps))
-        record = with_size(record, files)
+        check_distinct(self.log, followers)
+        for each in followers:
+            each.store._be_led_by(self, transaction)
+        parts, written = [own, *(each.beside(own) for each in followers)], list[Decided]()
         try:
-            version = self._commit_after_own(record, files)
+            for part in parts:
+                written.append(part.store._write_part(part, transaction, self.place))
+            mine, *others = written
+            version = self._commit_after_own(replace(mine.record, followers=tuple(others)), mine.files)
         except StoreError:
-            self.place.discard(file.name for file in files)
+            for part, waiting in zip(parts, written, strict=False):
+                part.store.place.discard(file.name for file in waiting.files)
             raise
-        self._transaction = transaction_id
+        self._transaction = transaction
+        for each, decided in zip(followers, others, strict=True):
+            bring_forward(each.store.log, decided, self.place.uri)
+            each.store._transaction = transaction
+        self._settled = transaction
         return Applied(version, fresh=True)
+
+    def _be_led_by(self, deciding: ViewStore, transaction: int) -> None:
+        """Makes ready for another table's decision: nothing else is open here, and who decides is said here."""
+        head = self.log.head()
+        if head.leader == self.place.path_to(deciding.place):
+            self._transaction = head.transaction  # only the deciding table moves this one, and it knows its writer
+        else:
+            self.settle()
+            head = self._own_head()
+            follow(self.log, deciding.log)
+        if head.transaction >= transaction:
+            raise StoreError(
+                f"the table at '{self.place.uri}' is at transaction {head.transaction}, so '{deciding.place.uri}' "
+                f"cannot decide transaction {transaction} for it: number on from the highest of both"
+            )
+
+    def _write_part(self, part: Follower, transaction: int, deciding: Place) -> Decided:
+        """Writes the files of one table's part, and says what its commit will say."""
+        head = self._own_head()
+        last = _last_arrival(head, part.arrivals, self.place)
+        files = self._files_of(part.kind, part.batch, last)
+        record = Record(
+            part.kind,
+            {**head.positions, **(part.positions or {})},
+            last,
+            transaction,
+            part.arrivals,
+            steps=steps_of(part.steps or ()),
+            notes=dict(part.notes),
+            leader="" if deciding == self.place else self.place.path_to(deciding),
+        )
+        path = deciding.path_to(self.place)
+        return Decided(path, self.log.identity, head.transaction, with_size(record, files), tuple(files))
 
     def _commit_after_own(self, record: Record, files: Sequence[DataFile]) -> int:
         """Commits on top of whatever nets and folds came in between; another writer's append is a conflict."""
@@ -237,7 +298,7 @@ class ViewStore:
             if not set(read.names("")) <= set(now.names("")):
                 self.place.discard(file.name for file in written)
                 return None
-            record = with_size(replace(head, kind=kind, arrivals=None, steps=()), written)
+            record = with_size(replace(head, kind=kind, arrivals=None, steps=(), notes={}), written)
             try:
                 return self.log.commit(head.version, record, written, removed)
             except Outrun:
@@ -254,6 +315,7 @@ class ViewStore:
 
     def clean_orphans(self, older_than: timedelta = retention.GRACE) -> list[str]:
         """Deletes files that no kept version names: what a killed writer left. Young files may be a living one's."""
+        self.settle()  # files that wait for a follower's commit are no orphans
         return retention.clean_orphans(self.log, older_than)
 
     def _engine(self, spark: SparkSession | None) -> Engine:
@@ -264,7 +326,7 @@ def _last_arrival(head: Record, arrivals: tuple[int, int] | None, place: Place) 
     if arrivals is None:
         return head.last_arrival
     first, last = arrivals
-    if first > last or (first <= head.last_arrival and head.kind != "create"):
+    if first > last or (first <= head.last_arrival and head.transaction):
         raise StoreError(
             f"arrivals {first} to {last} cannot follow arrival {head.last_arrival} of the view at '{place.uri}'"
         )

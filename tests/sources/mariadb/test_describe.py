@@ -49,6 +49,12 @@ def test_tables_keys_and_indexes(place: Place) -> None:
     )
 
 
+def test_sizes_are_the_servers_own(place: Place) -> None:
+    """InnoDB's estimate; for a small table that was analyzed it is the count."""
+    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", "ANALYZE TABLE t")
+    assert MysqlSource(place.options()).describe().rows == {Relation("shop", "t"): 3}
+
+
 def test_what_is_refused_by_name(place: Place) -> None:
     """A missing table, a missing column and a table without transactions are named, with what there is instead."""
     place.run("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE TABLE m (a INT) ENGINE = Aria")

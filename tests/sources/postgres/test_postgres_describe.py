@@ -37,6 +37,14 @@ def test_tables_types_keys_and_indexes(lab: Lab) -> None:
     assert [finding for finding in description.findings if finding.severity == "error"] == []
 
 
+def test_sizes_are_known_once_analyzed(replication_lab: Lab) -> None:
+    """As the planner has them; before that a table has none."""
+    replication_lab.execute("CREATE TABLE t (id int)", "INSERT INTO t SELECT generate_series(1, 300)")
+    assert T not in replication_lab.open().describe().rows
+    replication_lab.execute("ANALYZE t")
+    assert replication_lab.open().describe().rows[T] == 300
+
+
 def test_an_unmappable_column_is_refused_only_when_used(lab: Lab) -> None:
     """By table, column and type; an unused one is no matter."""
     lab.execute("CREATE TABLE t (id int, loose numeric, span interval, big numeric(50,2), neg numeric(4,-2))")

@@ -9,7 +9,7 @@ from pathlib import Path
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.types import Column, Schema
 from weir.sources.files.options import FilesOptions
-from weir.sources.files.shapes import differences, read_columns
+from weir.sources.files.shapes import differences, read_columns, read_rows
 from weir.sources.files.snapshots import Incomplete, Shelf, Snapshot
 from weir.sources.source import LOAD_AGAIN, Description, Finding, SchemaChanged, SourceError
 
@@ -120,20 +120,22 @@ class Catalogue:
     # -- describe ---------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
-        tables, unmapped, findings = [], {}, []
+        tables, unmapped, findings, rows = [], {}, [], {}
         for name in self.tables():
             snapshot, reason = self.newest(name)
             if reason:
-                findings.append(Finding("warning" if snapshot else "error", reason))
+                findings.append(Finding("warning" if snapshot else "error", reason, table=name))
             if snapshot is None:
                 continue
             try:
                 schema, others = self._columns(snapshot)
             except SourceError as problem:
-                findings.append(Finding("error", str(problem)))
+                findings.append(Finding("error", str(problem), table=name))
                 continue
             relation = Relation(self.options.name, name)
             tables.append(Table(relation, schema, tuple(self.options.keys.get(name, ()))))
             if others:
                 unmapped[relation] = others
-        return Description(tuple(tables), unmapped, {"folder": self.options.folder}, tuple(findings))
+            if snapshot.format == "parquet":
+                rows[relation] = sum(read_rows(file.path) for file in snapshot.files)
+        return Description(tuple(tables), unmapped, {"folder": self.options.folder}, tuple(findings), rows)

@@ -53,6 +53,11 @@ def read_columns(path: Path) -> tuple[dict[str, Type], dict[str, str]]:
     return mapped, unmapped
 
 
+def read_rows(path: Path) -> int:
+    """How many rows a Parquet file has, as its footer says."""
+    return int(pq.read_metadata(path).num_rows)
+
+
 def _old_times(schema: Any) -> set[str]:
     """Columns of the old 96-bit timestamps that Spark writes by default: moments, whatever Arrow makes of them."""
     columns = (schema.column(at) for at in range(len(schema)))

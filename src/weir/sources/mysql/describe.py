@@ -83,6 +83,11 @@ class Catalogue:
         self._add_foreign_keys(known)
         return known
 
+    def about_rows(self) -> dict[str, int]:
+        """InnoDB's own estimate of every table."""
+        query = "SELECT table_name, table_rows FROM information_schema.tables WHERE table_schema = %s"
+        return {name: int(rows) for name, rows in self.rows(query, self._database) if rows is not None}
+
     def _add_columns(self, known: Mapping[str, Known]) -> None:
         for table, *column in self.rows(
             "SELECT table_name, column_name, data_type, column_type, numeric_precision, numeric_scale, "
@@ -152,12 +157,14 @@ class Catalogue:
         yield from self._right_findings()
         for name, known in tables.items():
             if known.refusal:
-                yield Finding("warning", f"table {self._source}.{name} cannot be used in a view: {known.refusal}")
+                problem = f"table {self._source}.{name} cannot be used in a view: {known.refusal}"
+                yield Finding("warning", problem, table=name)
             elif not known.key:
                 yield Finding(
                     "warning",
                     f"table {self._source}.{name} has no key",
                     f"ALTER TABLE {quoted(name)} ADD PRIMARY KEY (...)",
+                    name,
                 )
 
     def _filter_findings(self) -> Iterator[Finding]:
@@ -202,7 +209,8 @@ def describe(catalogue: Catalogue, source: str) -> Description:
         key = one.key if all(column in schema.names for column in one.key) else ()
         tables.append(Table(relation, schema, key, tuple(one.foreign_keys), tuple(one.indexes)))
     settings = {"version": str(catalogue.version), **catalogue.settings}
-    return Description(tuple(tables), unmapped, settings, tuple(catalogue.findings(known)))
+    rows = {Relation(source, name): count for name, count in catalogue.about_rows().items()}
+    return Description(tuple(tables), unmapped, settings, tuple(catalogue.findings(known)), rows)
 
 
 def setting_findings(version: Version, settings: Mapping[str, str]) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def describe(connection: Connection, options: PostgresOptions, kind: str, mark: 
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
     tables = tuple(_table(options.name, table, keys.get(table.name, Keys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
-    return Description(tables, unmapped, settings, tuple(findings))
+    return Description(tables, unmapped, settings, tuple(findings), _rows(connection, options))
 
 
 def usable(column: ColumnFacts, kind: str) -> bool:
@@ -68,6 +68,15 @@ def _table(source: str, facts: TableFacts, keys: Keys, kind: str) -> Table:
 
 def _unmapped(facts: TableFacts, kind: str) -> dict[str, str]:
     return {column.name: why_unusable(column) for column in facts.columns if not usable(column, kind)}
+
+
+def _rows(connection: Connection, options: PostgresOptions) -> dict[Relation, int]:
+    """As the planner believes; a table that was never analyzed is left out."""
+    query = (
+        "SELECT c.relname, c.reltuples::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relkind = 'r' AND c.reltuples >= 0"
+    )
+    return {Relation(options.name, name): rows for name, rows in connection.execute(query, (options.schema,))}
 
 
 def _settings(connection: Connection) -> dict[str, str]:
@@ -97,14 +106,17 @@ def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[F
     for table in facts:
         name = _quoted(table.schema, table.name)
         if not table.readable:
-            yield Finding("error", f"{user} may not read {name}", f"GRANT SELECT ON {name} TO {_quoted(options.user)};")
+            grant = f"GRANT SELECT ON {name} TO {_quoted(options.user)};"
+            yield Finding("error", f"{user} may not read {name}", grant, table.name)
         if table.persistence != "p":
-            yield Finding("error", f"{name} is unlogged: its changes are in no log", f"ALTER TABLE {name} SET LOGGED;")
+            mend = f"ALTER TABLE {name} SET LOGGED;"
+            yield Finding("error", f"{name} is unlogged: its changes are in no log", mend, table.name)
         if table.row_security:
             yield Finding(
                 "warning",
                 f"{name} has row-level security: every read fails unless the role may bypass it",
                 f"ALTER ROLE {_quoted(options.user)} BYPASSRLS;",
+                table.name,
             )
 
 
@@ -180,9 +192,11 @@ def _publication_findings(
     for table in facts:
         name = _quoted(table.schema, table.name)
         if table.name not in published:
-            yield Finding("warning", f"{name} is not published", f"ALTER PUBLICATION {publication} ADD TABLE {name};")
+            add = f"ALTER PUBLICATION {publication} ADD TABLE {name};"
+            yield Finding("warning", f"{name} is not published", add, table.name)
         elif table.identity != "f":
-            yield Finding("error", f"{name} does not log whole old rows", f"ALTER TABLE {name} REPLICA IDENTITY FULL;")
+            mend = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
+            yield Finding("error", f"{name} does not log whole old rows", mend, table.name)
 
 
 def publication_problems(connection: Connection, options: PostgresOptions) -> Iterator[tuple[str, str]]:

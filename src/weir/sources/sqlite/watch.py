@@ -12,7 +12,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
 from weir.sources.source import LOAD_AGAIN, Description, Finding, LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite.capture import INSTALL, active, intact, obstacle
-from weir.sources.sqlite.catalog import TableShape, mapped_type, read_shape, table_names
+from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, read_shape, table_names
 
 
 def describe(database: sqlite3.Connection, source: str, path: str) -> Description:
@@ -28,14 +28,15 @@ def describe(database: sqlite3.Connection, source: str, path: str) -> Descriptio
         {Relation(source, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
         {"sqlite_version": sqlite3.sqlite_version, **settings},
         tuple(findings),
+        {Relation(source, shape.name): rows for shape in shapes if (rows := about_rows(database, shape)) is not None},
     )
 
 
 def _findings(database: sqlite3.Connection, shape: TableShape) -> Iterator[Finding]:
     if problem := capture_problem(database, shape):
-        yield Finding("error", f"table '{shape.name}' {problem}", INSTALL)
+        yield Finding("error", f"table '{shape.name}' {problem}", INSTALL, shape.name)
     elif lacks_columns(database, shape):
-        yield Finding("warning", f"table '{shape.name}' has columns that are not captured yet", INSTALL)
+        yield Finding("warning", f"table '{shape.name}' has columns that are not captured yet", INSTALL, shape.name)
 
 
 def lacks_columns(database: sqlite3.Connection, shape: TableShape) -> bool:

@@ -1,0 +1,147 @@
+"""``weir run``: maintains a project's views until stopped, with live progress."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.logging import RichHandler
+from rich.table import Table
+from rich.text import Text
+
+from weir.algebra.errors import WeirError
+from weir.cli.explain import AsJson, ProjectFolder
+from weir.cli.terminal import print_json
+
+if TYPE_CHECKING:
+    from weir.runtime.rounds import RoundReport
+    from weir.runtime.warehouse import Warehouse
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def run(
+    project: ProjectFolder = ".",
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop when all that was visible at the start is committed.")
+    ] = False,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so many seconds.")] = None,
+    reload: Annotated[
+        list[str] | None, typer.Option("--reload", help="Load this view again from the sources; repeat for several.")
+    ] = None,
+    as_json: AsJson = False,
+    log_level: Annotated[str, typer.Option(help=f"How much to tell: {', '.join(LEVELS)}.")] = "info",
+) -> None:
+    """Maintain the project's views, until stopped by Ctrl-C: the round under way is finished first."""
+    from weir.runtime.warehouse import Warehouse
+
+    console = Console(stderr=True)
+    start_logging(console, log_level)
+    with Warehouse.open(project) as warehouse, stopped_by_signals(warehouse), progress(warehouse, console) as shown:
+        warehouse.run(until_caught_up, seconds, reload or (), shown)
+        status = warehouse.status()
+    if as_json:
+        print_json(status)
+    else:
+        console.print(summary(status))
+    if stuck := [view for view in status["views"] if view["state"] in ("failed", "waiting")]:
+        raise WeirError("; ".join(f"view {view['name']}: {view['problem']}" for view in stuck))
+
+
+def start_logging(console: Console, level: str) -> None:
+    if level.lower() not in LEVELS:
+        raise WeirError(f"--log-level {level} does not exist; use one of {', '.join(LEVELS)}")
+    handler = RichHandler(console=console, show_path=False) if console.is_terminal else logging.StreamHandler()
+    if not console.is_terminal:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    own = logging.getLogger("weir")
+    own.handlers, own.propagate = [handler], False
+    own.setLevel(level.upper())
+
+
+@contextmanager
+def stopped_by_signals(warehouse: Warehouse) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the run after the round under way, a second one at once."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, frame: Any) -> None:
+        logging.getLogger("weir").info("stopping: the round under way is finished first")
+        warehouse.request_stop()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def progress(warehouse: Warehouse, console: Console) -> Iterator[Any]:
+    """What to call after every round: a live table on a terminal, a line now and then elsewhere."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda report: live.update(tables(warehouse.status()))
+        return
+    last = [0.0]
+
+    def tell(report: RoundReport) -> None:
+        if report.busy and time.monotonic() - last[0] > 1:
+            last[0] = time.monotonic()
+            logging.getLogger("weir").info("%s", line(warehouse.status()))
+
+    yield tell
+
+
+def line(status: dict[str, Any]) -> str:
+    views = (
+        f"{view['name']} {view['state']}, {view['transactions']} transactions, lag {seconds_text(view.get('lag'))}"
+        for view in status["views"]
+    )
+    return "; ".join(views)
+
+
+def tables(status: dict[str, Any]) -> Group:
+    """Two tables: the views, and the sources."""
+    views = Table("view", "strategy", "level", "state", "transactions", "rate", "commits", "lag", "last commit")
+    elapsed = max(status["time"] - status["started"], 1e-9)
+    for view in status["views"]:
+        done = view.get("transactions", 0)
+        last = view.get("last_commit")
+        views.add_row(
+            view["name"], view.get("strategy", ""), view.get("level", ""), _state(view), f"{done:,}",
+            f"{done / elapsed:,.0f}/s", str(view.get("commits", "")), seconds_text(view.get("lag")),
+            time.strftime("%H:%M:%S", time.localtime(last)) if last else "never",
+        )  # fmt: skip
+    sources = Table("source", "kind", "place", "reachable", "transactions", "lag")
+    for each in status["sources"]:
+        reachable = "yes" if each["reachable"] else Text(each["problem"], style="red")
+        counted = f"{each['transactions']:,}"
+        sources.add_row(each["name"], each["kind"], each["place"], reachable, counted, seconds_text(each["lag"]))
+    return Group(views, sources) if status["sources"] else Group(views)
+
+
+def _state(view: dict[str, Any]) -> Text:
+    styles = {"running": "green", "waiting": "yellow", "failed": "red"}
+    problem = f": {view['problem']}" if view.get("problem") else ""
+    return Text(f"{view['state']}{problem}", style=styles.get(view["state"], ""))
+
+
+def summary(status: dict[str, Any]) -> Group:
+    asked = status.get("asked", {})
+    told = f"asked of the sources: {asked.get('lookups', 0):,} lookups, {asked.get('rows', 0):,} rows"
+    return Group(tables(status), Text(told))
+
+
+def seconds_text(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.1f} s"

@@ -1,0 +1,135 @@
+"""Commands on views that exist: ``weir status``, ``query``, ``verify``, ``compact``, ``publish``."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from weir.algebra.errors import WeirError
+from weir.cli.explain import AsJson, ProjectFolder
+from weir.cli.run import seconds_text, tables
+from weir.cli.terminal import print_json, print_lines
+
+ViewName = Annotated[str, typer.Argument(help="The view's name.", metavar="VIEW")]
+AsOfText = Annotated[
+    str, typer.Option("--as-of", help="A state: 'version 7', 'arrival 120', or 'crm=POSITION, sales=POSITION'.")
+]
+
+
+def status(project: ProjectFolder = ".", as_json: AsJson = False) -> None:
+    """Tell how sources and views are: from the runner if one lives, else from the tables and its last word."""
+    from weir.runtime.outside import status_from_outside
+    from weir.runtime.project import Project
+
+    found = status_from_outside(Project.read(project))
+    if as_json:
+        print_json(found)
+    else:
+        console = Console()
+        console.print(tables(found))
+        print_lines([found["runner"]["text"]])
+    if not found["runner"]["well"]:
+        raise typer.Exit(1)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="Spark SQL over the views.", metavar="SQL")],
+    project: ProjectFolder = ".",
+    as_of: AsOfText = "",
+    as_json: AsJson = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 1000,
+) -> None:
+    """Query the views with Spark SQL, now or as of an earlier state."""
+    from weir.runtime.outside import query_views
+    from weir.runtime.warehouse import Warehouse
+
+    with Warehouse.open(project) as warehouse:
+        rows = query_views(warehouse, sql, as_of_text(as_of), limit)
+    if as_json:
+        print_json({"columns": rows.column_names, "rows": [list(row.values()) for row in rows.to_pylist()]})
+        return
+    _print_rows(rows)
+
+
+def _print_rows(rows: Any) -> None:
+    from rich.table import Table
+
+    table = Table(*rows.column_names)
+    for row in rows.to_pylist():
+        table.add_row(*("NULL" if value is None else str(value) for value in row.values()))
+    Console().print(table)
+    print_lines([f"{rows.num_rows} rows"])
+
+
+def verify(
+    views: Annotated[list[str] | None, typer.Argument(help="The views; none: all.", metavar="[VIEW]...")] = None,
+    project: ProjectFolder = ".",
+    as_json: AsJson = False,
+) -> None:
+    """Audit views online: compare each, row by row, with its definition over the sources at one known vector.
+
+    The sources keep running. Exits with 1 when a difference is found.
+    """
+    from weir.runtime.warehouse import Warehouse
+
+    with Warehouse.open(project) as warehouse:
+        audits = [warehouse.verify(name) for name in views or warehouse.views]
+    for each in audits:
+        if as_json:
+            print_json(each.document())
+        else:
+            print_lines([str(each)])
+    if not all(each.clean for each in audits):
+        raise typer.Exit(1)
+
+
+def compact(
+    view: ViewName,
+    project: ProjectFolder = ".",
+    fold: Annotated[bool, typer.Option(help="Also fold the log into the base.")] = True,
+) -> None:
+    """Sum up a view's log so that reading is quick; no visible row changes."""
+    from weir.runtime.warehouse import Warehouse
+
+    with Warehouse.open(project) as warehouse:
+        began = time.monotonic()
+        versions = warehouse.compact(view, fold)
+    made = ", ".join(f"version {version}" for version in versions) or "nothing to do"
+    print_lines([f"view {view}: {made} ({seconds_text(time.monotonic() - began)})"])
+
+
+def publish(
+    view: ViewName,
+    path: Annotated[str, typer.Argument(help="Where the plain Delta table shall be.", metavar="PATH")],
+    project: ProjectFolder = ".",
+    as_of: AsOfText = "",
+) -> None:
+    """Write a view as a plain Delta table, for tools that want no weights; replaced as a whole in one commit."""
+    from weir.runtime.warehouse import Warehouse
+
+    with Warehouse.open(project) as warehouse:
+        version = warehouse.publish(view, path, as_of_text(as_of))
+    print_lines([f"view {view} is at {path}, version {version}"])
+
+
+def as_of_text(text: str) -> Any:
+    """A state as people write it.
+
+    >>> as_of_text("arrival 12"), as_of_text("crm=4, sales=7").positions
+    (AsOf(version=None, arrival=12, positions=None), {'crm': '4', 'sales': '7'})
+    """
+    from weir.warehouse.record import NOW, AsOf
+
+    if not text.strip():
+        return NOW
+    if found := re.fullmatch(r"\s*(version|arrival)\s*[ =:]\s*(\d+)\s*", text):
+        number = int(found[2])
+        return AsOf(version=number) if found[1] == "version" else AsOf(arrival=number)
+    parts = [part.partition("=") for part in text.split(",")]
+    if all(equals and name.strip() and position.strip() for name, equals, position in parts):
+        return AsOf(positions={name.strip(): position.strip() for name, _, position in parts})
+    raise WeirError(f"--as-of '{text}' is no state; write 'version 7', 'arrival 120' or 'crm=POSITION, sales=POSITION'")

@@ -1,0 +1,191 @@
+"""Running algorithms to rest: everything they ask is answered in the snapshots that the round holds.
+
+Asks and the reads of token nodes are answered by the sources' own threads. Sweeps of all views are one Spark job; if it
+fails, each unit's are tried alone, so that one unit's trouble is not another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from weir.algebra.bag import Bag
+from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
+from weir.algebra.hops import Lookup
+from weir.algebra.types import Schema
+from weir.algorithms.sweeping import width
+from weir.messages import Ask, NodeMessage
+from weir.runtime import points
+from weir.runtime.blocks import pack
+from weir.runtime.channels import Channel
+from weir.runtime.lookups import Access, LookupServer, SharedSnapshot
+from weir.runtime.machine import Machine, Sweeping, answer
+from weir.runtime.readiness import Readiness
+from weir.runtime.sweeps import Costs, SweepOrder, sweep_on_spark
+from weir.runtime.units import RUNNING, MaintainedView, Unit
+from weir.sources.source import LookupAnswer
+from weir.spark.arrow_bag import ArrowBag
+
+T = TypeVar("T")
+
+
+class SourceFailed(WeirError):
+    """A source failed while it was asked."""
+
+    def __init__(self, problem: WeirError, source: str) -> None:
+        super().__init__(str(problem))
+        self.problem, self.source = problem, source
+
+
+class Answering:
+    """Answers questions of one engine's views."""
+
+    def __init__(
+        self, spark: SparkSession, readiness: Readiness, schemas: Mapping[Relation, Schema], tasks: int, host: str
+    ) -> None:
+        self.spark, self.readiness, self.channels, self.schemas = spark, readiness, readiness.channels, schemas
+        self.tasks, self.host = tasks, host
+        self.costs = Costs()
+        self.round = 0
+        self._server: LookupServer | None = None
+
+    def run_to_rest(self, units: Sequence[Unit]) -> None:
+        """Until nobody has a question any more and nobody's timer brings up another. Units that fail drop out."""
+        while True:
+            steps = [self._step(unit, _machines(unit)) for unit in units if unit.state == RUNNING]
+            if any(steps) or self._sweep_all(units):
+                continue
+            machines = [machine for unit in units for machine in _machines(unit)]
+            for machine in machines:
+                machine.let_idle()
+            if all(machine.resting for machine in machines):
+                return
+
+    def _step(self, unit: Unit, machines: Sequence[Machine]) -> bool:
+        """Answers what is asked now, sweeps aside; whether there was anything."""
+        try:
+            asked = [(machine, ask) for machine in machines for ask in machine.take_asks()]
+            for machine, ask, future in [(machine, ask, self._ask(ask)) for machine, ask in asked]:
+                machine.answered(_result(future, ask.source))
+            mail = [(machine, *letter) for machine in machines for letter in machine.take_mail()]
+            for machine, source, message in mail:
+                _result(self._hand_over(machine, source, message), source)
+        except SourceFailed as failed:
+            self.readiness.blame(self.channels[failed.source], failed.problem)
+            return True
+        except WeirError as problem:
+            self.readiness.fail(unit, problem)
+            return True
+        return bool(asked or mail)
+
+    # -- by a source's own thread --------------------------------------------------------------------------------------
+
+    def _ask(self, ask: Ask) -> Future[Any]:
+        channel = self.channels[ask.source]
+        return channel.call(lambda _: answer(ask, partial(self._fetch, channel)))
+
+    def _hand_over(self, machine: Machine, source: str, message: NodeMessage) -> Future[None]:
+        """To the node that lives at the source."""
+        channel = self.channels[source]
+        return channel.call(lambda _: machine.node_received(source, message, partial(self._fetch, channel)))
+
+    def _fetch(self, channel: Channel, lookup: Lookup) -> Bag:
+        points.reach(points.BETWEEN_HOPS)
+        (found,) = channel.source.look((lookup,))
+        keys: Any = lookup.keys
+        self.costs += Costs(1, 0 if keys is None else len(keys), found.rows.num_rows, found.rows.nbytes)
+        return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found.rows)
+
+    # -- by Spark ------------------------------------------------------------------------------------------------------
+
+    def _sweep_all(self, units: Sequence[Unit]) -> bool:
+        """The sweeps of all units in one job; whether there were any."""
+        sweeps = {unit.name: [s for machine in _machines(unit) for s in machine.take_sweeps()] for unit in units}
+        waiting = [unit for unit in units if sweeps[unit.name] and unit.state == RUNNING]
+        if len(waiting) > 1:
+            try:
+                self._sweep(waiting, [s for unit in waiting for s in sweeps[unit.name]])
+                return True
+            except WeirError:
+                pass  # one of them is in trouble: which one shows when each is tried alone
+        for unit in waiting:
+            try:
+                self._sweep([unit], sweeps[unit.name])
+            except SourceFailed as failed:
+                self.readiness.blame(self.channels[failed.source], failed.problem)
+            except WeirError as problem:
+                self.readiness.fail(unit, problem)
+        return bool(waiting)
+
+    def _sweep(self, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
+        views = {id(view.machine): view for unit in units for view in unit.views}
+        orders = [_order(views[id(sweep.machine)], sweep) for sweep in sweeps]
+        access = {source: self._access(source) for unit in units for source in unit.sources}
+        try:
+            deltas = sweep_on_spark(self.spark, orders, access, self.tasks)
+        except WeirError:
+            raise
+        except Exception as problem:  # Spark wraps what its tasks met, classic and Connect differently
+            raise self._explained(units, problem) from problem
+        points.reach(points.AFTER_SWEEP)
+        for sweep, delta in zip(sweeps, deltas, strict=True):
+            self.costs += delta.costs
+            sweep.machine.swept(sweep, delta)
+
+    def _access(self, source: str) -> Access:
+        visit = self.channels[source].visit
+        assert visit is not None, f"source {source} is not held"
+        if visit.snapshot is not None:
+            return SharedSnapshot(visit.snapshot)
+        if self._server is None:
+            self._server = LookupServer(self._look, self.host)
+        return self._server.access(source, self.round)
+
+    def _look(self, source: str, round_: int, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        """For a task of this round."""
+        if round_ != self.round:
+            raise WeirError(f"source {source}: the snapshot of round {round_} is gone")
+        points.reach(points.BETWEEN_HOPS)
+        return self.channels[source].look(lookups)
+
+    def _explained(self, units: Sequence[Unit], problem: Exception) -> WeirError:
+        """What a task met, in our own words where the error is ours; a source that is gone is to blame."""
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+        ours = [line.partition(": ") for line in lines if line.startswith("weir.") and ": " in line]
+        if not ours:
+            names = ", ".join(unit.name for unit in units)
+            return WeirError(f"{names}: {lines[0] if lines else type(problem).__name__}")
+        kind, _, said = ours[-1]
+        guilty = [source for unit in units for source in unit.sources if source in said]
+        is_a_source = kind.startswith("weir.sources") and "SchemaChanged" not in kind
+        return SourceFailed(WeirError(said), guilty[0]) if is_a_source and guilty else WeirError(said)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+
+def _machines(unit: Unit) -> list[Machine]:
+    return [view.machine for view in unit.views if view.machine is not None]
+
+
+def _order(view: MaintainedView, sweep: Sweeping) -> SweepOrder:
+    assert view.store is not None
+    relations = view.view.relations
+    numbering = replace(view.numbering, width=width(view.view))
+    batch, arrived = pack(sweep.batch, relations), pack(sweep.arrived, relations)
+    return SweepOrder(view.view, batch, arrived, view.store.stager(), numbering)
+
+
+def _result(future: Future[T], source: str) -> T:
+    try:
+        return future.result()
+    except WeirError as problem:
+        raise SourceFailed(problem, source) from problem
+

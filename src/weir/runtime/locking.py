@@ -1,0 +1,54 @@
+"""One runner per warehouse: a lock that the operating system takes back when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from weir.algebra.errors import WeirError
+
+FOLDER = "_weir"
+
+
+class RunnerLock:
+    """Held while views are maintained. A warehouse in an object store has none: there Delta's own commits decide, and
+    a second writer is refused by the first commit that it has not seen.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = None if "://" in path else Path(path) / FOLDER / "lock"
+        self._file: IO[str] | None = None
+
+    def take(self) -> None:
+        if self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._path.open("a+", encoding="utf-8")
+        except OSError as problem:
+            raise WeirError(
+                f"the warehouse at {self._path.parent.parent} cannot be written: {problem.strerror}; give its folder "
+                "to this account, or choose another by warehouse.path"
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise WeirError(
+                f"the warehouse at {self._path.parent.parent} is being run by process {holder}; ask that one "
+                "(weir status), or stop it first"
+            ) from None
+        file.seek(0)
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        self._file = file
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,110 @@
+"""How a Spark task looks things up in the snapshots that the driver holds.
+
+PostgreSQL can share a snapshot: the task opens it over a connection of its own. MariaDB, SQLite and files cannot; there
+the task asks the driver, which asks the source in its held snapshot: one small server on the driver, one thread per
+task that asks. Both are exact, because both read the very snapshot up to which updates were delivered. See
+docs/decisions/0017-lookups-from-tasks.md for what was measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any
+
+from weir.algebra.errors import WeirError
+from weir.algebra.hops import Lookup
+from weir.sources.source import LookupAnswer, SnapshotReader, SourceError
+
+Answers = tuple[LookupAnswer, ...]
+Ask = Callable[[str, int, Sequence[Lookup]], Answers]  # source, round, lookups
+
+
+@dataclass(frozen=True)
+class SharedSnapshot:
+    """A snapshot that any process can enter."""
+
+    token: Any
+
+    def open(self) -> SnapshotReader:
+        reader: SnapshotReader = self.token.reader()
+        return reader
+
+
+@dataclass(frozen=True)
+class ServedSnapshot:
+    """A snapshot that the driver holds and answers from. ``round`` says which: a task that comes late is refused."""
+
+    address: tuple[str, int]
+    key: bytes = field(repr=False)
+    source: str
+    round: int
+
+    def open(self) -> SnapshotReader:
+        return _Asking(self)
+
+
+Access = SharedSnapshot | ServedSnapshot
+
+
+class _Asking(SnapshotReader):
+    def __init__(self, served: ServedSnapshot) -> None:
+        self._served = served
+        self._connection = Client(served.address, authkey=served.key)
+
+    def answer(self, lookups: Sequence[Lookup]) -> Answers:
+        self._connection.send_bytes(pickle.dumps((self._served.source, self._served.round, tuple(lookups))))
+        answer = pickle.loads(self._connection.recv_bytes())
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, tuple)
+        return answer
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class LookupServer:
+    """Answers tasks. Only who knows the key, which travels with the job, can ask; nothing is written anywhere."""
+
+    def __init__(self, ask: Ask, host: str = "127.0.0.1") -> None:
+        self._ask = ask
+        self._key = secrets.token_bytes(32)
+        self._listener = Listener((host, 0), authkey=self._key, backlog=64)
+        self._closing = False
+        threading.Thread(target=self._accept, name="weir-lookups", daemon=True).start()
+
+    def access(self, source: str, round_: int) -> ServedSnapshot:
+        host, port = self._listener.address[:2]
+        return ServedSnapshot((str(host), int(port)), self._key, source, round_)
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                connection = self._listener.accept()
+            except Exception:  # a stranger without the key, or one that went away: the next may be better
+                continue
+            threading.Thread(target=self._serve, args=(connection,), name="weir-lookup", daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        with connection, contextlib.suppress(EOFError, OSError):
+            while True:
+                connection.send_bytes(pickle.dumps(self._answered(*pickle.loads(connection.recv_bytes()))))
+
+    def _answered(self, source: str, round_: int, lookups: Sequence[Lookup]) -> Answers | Exception:
+        try:
+            return self._ask(source, round_, lookups)
+        except WeirError as problem:
+            return problem
+        except Exception as problem:
+            return SourceError(f"source {source}: {type(problem).__name__}: {problem}")
+
+    def close(self) -> None:
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._listener.close()

@@ -1,0 +1,62 @@
+"""Views with expressions that only Spark can evaluate: the sweep joins, Spark SQL does the rest in the same job.
+
+A **raw** view joins the same slots by the same equalities and keeps every needed column. Selections that the in-memory
+evaluator covers stay, so that fewer rows travel; everything else becomes a condition and a select list in Spark SQL
+over the raw rows. There is one raw view per term of a UNION ALL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weir.algebra.errors import UnsupportedExpression
+from weir.algebra.expression import Expression, column, conjunction
+from weir.algebra.types import Schema
+from weir.algebra.view import Term, View
+
+
+@dataclass(frozen=True)
+class RawTerm:
+    """One term as a raw view, and what Spark applies to its rows."""
+
+    view: View
+    schema: Schema  # of the raw rows
+    condition: Expression | None
+    output: tuple[tuple[str, Expression], ...]
+
+
+def raw_terms(view: View) -> list[RawTerm]:
+    return [_raw(view, term) for term in view.terms]
+
+
+def _raw(view: View, term: Term) -> RawTerm:
+    schema = _joined(term)
+    selections = [selection for selection in term.selections if selection is not None]
+    dropped = _beyond(term, selections)
+    kept = tuple(None if selection in dropped else selection for selection in term.selections)
+    plain = tuple((name, column(name)) for name in schema.names)
+    raw = Term(term.slots, term.equalities, kept, (), plain)
+    condition = conjunction([*dropped, *term.rest])
+    return RawTerm(View(view.name, (raw,), view.options), schema, condition, _named(view, term))
+
+
+def _named(view: View, term: Term) -> tuple[tuple[str, Expression], ...]:
+    """The select list under the view's names: a UNION ALL has those of its first part."""
+    return tuple((name, expression) for name, (_, expression) in zip(view.columns, term.output, strict=True))
+
+
+def _joined(term: Term) -> Schema:
+    return Schema(column for slot in term.slots for column in slot.qualified)
+
+
+def _beyond(term: Term, expressions: list[Expression]) -> list[Expression]:
+    schema = _joined(term)
+    return [expression for expression in expressions if not _covered(expression, schema)]
+
+
+def _covered(expression: Expression, schema: Schema) -> bool:
+    try:
+        expression.compile(schema)
+    except UnsupportedExpression:
+        return False
+    return True

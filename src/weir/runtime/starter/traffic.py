@@ -1,0 +1,138 @@
+"""Traffic for the three databases of this project: random transactions, as an application would write them.
+
+    python traffic.py [--seconds 10] [--rate 100] [--seed 1] [--folder data]
+
+One process per database. It knows nothing of Weir: it needs Python and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import sqlite3
+import time
+from pathlib import Path
+
+NAMES = ("Ada", "Ben", "Chloe", "Dev", "Elif", "Femi", "Grace", "Hugo", "Ines", "Jun", "Kofi", "Lena", "Mei", "Noor")
+CITIES = ("Bergen", "Cork", "Delft", "Ghent", "Graz", "Lyon", "Porto", "Turku", "Vilnius", "Zadar")
+THINGS = ("Lamp", "Chair", "Desk", "Shelf", "Clock", "Kettle", "Rug", "Mirror", "Plant", "Vase")
+CATEGORIES = ("home", "office", "garden", "kitchen")
+STATES = ("open", "paid", "sent")
+CUSTOMERS, PRODUCTS = 200, 60  # what the databases begin with; orders refer to these
+
+
+# -- one transaction each -----------------------------------------------------------------------------------------
+
+
+def new_customer(database: sqlite3.Connection, dice: random.Random) -> None:
+    database.execute("INSERT INTO customer (name, city) VALUES (?, ?)", (dice.choice(NAMES), dice.choice(CITIES)))
+
+
+def move_customer(database: sqlite3.Connection, dice: random.Random) -> None:
+    customer = dice.randint(1, CUSTOMERS)
+    database.execute("UPDATE customer SET city = ? WHERE id = ?", (dice.choice(CITIES), customer))
+
+
+def swap_names(database: sqlite3.Connection, dice: random.Random) -> None:
+    """Two rows in one transaction."""
+    for _ in range(2):
+        customer = dice.randint(1, CUSTOMERS)
+        database.execute("UPDATE customer SET name = ? WHERE id = ?", (dice.choice(NAMES), customer))
+
+
+def new_order(database: sqlite3.Connection, dice: random.Random) -> None:
+    """Two tables in one transaction: an order and its lines."""
+    day = f"2024-{dice.randint(1, 12):02}-{dice.randint(1, 28):02}"
+    values = (dice.randint(1, CUSTOMERS), day, "open")
+    order = database.execute("INSERT INTO orders (customer, day, status) VALUES (?, ?, ?)", values).lastrowid
+    for number in range(1, dice.randint(1, 4) + 1):
+        line = (order, number, dice.randint(1, PRODUCTS), dice.randint(1, 9), dice.randint(100, 9_999))
+        database.execute("INSERT INTO line_item VALUES (?, ?, ?, ?, ?)", line)
+
+
+def advance_order(database: sqlite3.Connection, dice: random.Random) -> None:
+    database.execute("UPDATE orders SET status = ? WHERE id = ?", (dice.choice(STATES), some_order(database, dice)))
+
+
+def change_quantity(database: sqlite3.Connection, dice: random.Random) -> None:
+    values = (dice.randint(1, 9), some_order(database, dice))
+    database.execute("UPDATE line_item SET quantity = ? WHERE order_id = ? AND number = 1", values)
+
+
+def cancel_order(database: sqlite3.Connection, dice: random.Random) -> None:
+    """Two tables in one transaction."""
+    order = some_order(database, dice)
+    database.execute("DELETE FROM line_item WHERE order_id = ?", (order,))
+    database.execute("DELETE FROM orders WHERE id = ?", (order,))
+
+
+def some_order(database: sqlite3.Connection, dice: random.Random) -> int:
+    lowest, highest = database.execute("SELECT min(id), max(id) FROM orders").fetchone()
+    return dice.randint(lowest, highest) if lowest is not None else 0
+
+
+def new_product(database: sqlite3.Connection, dice: random.Random) -> None:
+    values = (dice.choice(THINGS), dice.choice(CATEGORIES))
+    database.execute("INSERT INTO product (title, category) VALUES (?, ?)", values)
+
+
+def rename_product(database: sqlite3.Connection, dice: random.Random) -> None:
+    title = f"{dice.choice(THINGS)} {dice.randint(1, 99)}"
+    database.execute("UPDATE product SET title = ? WHERE id = ?", (title, dice.randint(1, PRODUCTS)))
+
+
+def regroup_products(database: sqlite3.Connection, dice: random.Random) -> None:
+    """Several rows in one statement."""
+    first = dice.randint(1, PRODUCTS - 3)
+    values = (dice.choice(CATEGORIES), first, first + 2)
+    database.execute("UPDATE product SET category = ? WHERE id BETWEEN ? AND ?", values)
+
+
+WORK = {  # database -> what happens there, and how often
+    "crm": {new_customer: 2, move_customer: 4, swap_names: 1},
+    "sales": {new_order: 10, advance_order: 4, change_quantity: 3, cancel_order: 2},
+    "catalog": {new_product: 1, rename_product: 3, regroup_products: 1},
+}
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write(folder: str, source: str, seconds: float, rate: float, seed: int) -> int:
+    """Writes to one database for some seconds, about ``rate`` transactions a second; returns how many it were."""
+    dice = random.Random(f"{seed} {source}")
+    kinds, weights = list(WORK[source]), list(WORK[source].values())
+    database = sqlite3.connect(Path(folder) / f"{source}.db", timeout=30, isolation_level=None)
+    written, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        database.execute("BEGIN IMMEDIATE")
+        dice.choices(kinds, weights)[0](database, dice)
+        database.execute("COMMIT")
+        written += 1
+        time.sleep(dice.expovariate(rate))
+    database.close()
+    return written
+
+
+def run(folder: str, seconds: float, rate: float, seed: int = 1) -> dict[str, int]:
+    """All three databases at once, one process each; ``rate`` is for all together."""
+    share = {"crm": 0.25, "sales": 0.6, "catalog": 0.15}
+    work = [(folder, source, seconds, rate * part, seed) for source, part in share.items()]
+    with multiprocessing.get_context("spawn").Pool(len(work)) as pool:
+        return dict(zip(share, pool.starmap(write, work), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write random transactions to the three databases.")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rate", type=float, default=100, help="transactions a second, all databases together")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", default=str(Path(__file__).parent / "data"))
+    given = parser.parse_args()
+    for source, transactions in run(given.folder, given.seconds, given.rate, given.seed).items():
+        print(f"{source}: {transactions} transactions")
+
+
+if __name__ == "__main__":
+    main()

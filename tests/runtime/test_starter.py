@@ -1,0 +1,86 @@
+"""``weir init``: the project is right as it is written, and its traffic is what an application would write."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from weir.algebra.errors import WeirError
+from weir.cli.main import app
+from weir.runtime.choice import choose
+from weir.runtime.project import Project, ViewText
+from weir.runtime.starter.traffic import WORK
+from weir.runtime.starter.writing import contrast_view, write_project
+from weir.runtime.survey import Survey
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("starter") / "shop"
+    write_project(made)
+    return made
+
+
+def count(folder: Path, source: str, table: str) -> int:
+    with closing(sqlite3.connect(folder / "data" / f"{source}.db")) as database:
+        (rows,) = database.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(rows)
+
+
+def test_the_project_is_right(folder: Path) -> None:
+    """Every source is there and captured, every view can be kept at the level it asks for."""
+    project = Project.read(folder)
+    survey = Survey.of(project.sources)
+    assert set(survey.descriptions) == {"crm", "sales", "catalog"}
+    assert all(description.findings == () for description in survey.descriptions.values())
+    views = [survey.view(text) for text in project.views.values()]
+    choices = [choose(view, survey.facts(view)) for view in views]
+    assert [(view.name, choice.asked, choice.strategy) for view, choice in zip(views, choices, strict=True)] == [
+        ("open_orders", "strong", "pvm-cc"),
+        ("order_lines", "complete", "pvm-cc"),
+    ]
+
+
+def test_the_contrast_is_the_same_query(folder: Path) -> None:
+    """Only the name and the options differ, so that its rows can be compared."""
+    project = Project.read(folder)
+    survey = Survey.of(project.sources)
+    wrong, right = survey.view(ViewText.read(contrast_view())), survey.view(project.view("order_lines"))
+    assert wrong.name == "order_lines_basic"
+    assert wrong.terms[0].output == right.terms[0].output
+    assert choose(wrong, survey.facts(wrong)).strategy == "basic"
+
+
+def test_a_used_folder_is_left_alone(tmp_path: Path) -> None:
+    """Nothing is overwritten."""
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(WeirError, match="is not empty; name a new or empty folder"):
+        write_project(tmp_path)
+    with pytest.raises(WeirError, match="is a file"):
+        write_project(tmp_path / "mine.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """Tells what it made and what to do next; the README names the same commands."""
+    result = CliRunner().invoke(app, ["init", str(tmp_path / "new")])
+    assert result.exit_code == 0
+    assert "weir run --until-caught-up" in result.stdout
+    assert "weir verify order_lines" in (tmp_path / "new" / "README.md").read_text()
+    assert CliRunner().invoke(app, ["init", str(tmp_path / "new")]).exit_code == 2
+
+
+def test_traffic_runs_by_itself(folder: Path) -> None:
+    """As a script, without weir in reach; every database is written to, and all of it is captured."""
+    before = count(folder, "sales", "weir_log")
+    program = [sys.executable, "-I", str(folder / "traffic.py"), "--seconds", "0.5", "--rate", "300"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == list(WORK)
+    assert all(int(line.split()[1]) > 0 for line in done.stdout.splitlines())
+    assert count(folder, "sales", "weir_log") > before

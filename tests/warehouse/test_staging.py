@@ -1,0 +1,100 @@
+"""Files written by the tasks of a Spark job are the files that the driver would have written."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests import values
+from tests.warehouse.batches import AB, EVERY_TYPE, ab, bag_of, batch, rows_of
+from weir.algebra.memory import MemoryBag
+from weir.algebra.types import Row
+from weir.warehouse.columns import ARRIVAL, WEIGHT
+from weir.warehouse.errors import BadColumns
+from weir.warehouse.record import AsOf
+from weir.warehouse.staging import Staged, Stager
+from weir.warehouse.store import ViewStore
+
+
+def staged_by_tasks(spark: SparkSession, stager: Stager, table: pa.Table, tasks: int) -> Staged:
+    """Every task of a real job writes its rows and returns what it wrote."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            yield pa.RecordBatch.from_pydict({"staged": [pickle.dumps(stager.write(pa.Table.from_batches([rows])))]})
+
+    written = spark.createDataFrame(table).repartition(tasks).mapInArrow(write, "staged binary").collect()
+    return sum((pickle.loads(row["staged"]) for row in written), Staged())
+
+
+def signed_rows(dice: random.Random) -> pa.Table:
+    rows = [(dice.randint(0, 9), dice.choice(["p", "q", "", None])) for _ in range(40)]
+    return batch(AB, [(row, dice.choice([-1, 1, 1, 2]), dice.randint(2, 4)) for row in rows])
+
+
+@pytest.mark.spark
+def test_what_tasks_stage_is_committed_once_and_read_by_all(spark: SparkSession, tmp_path: Path) -> None:
+    """Three tasks write, one commit adds it all: Spark, Arrow, DuckDB, Polars and deltalake read the same rows."""
+    store, table = ViewStore.create(tmp_path / "view", AB), signed_rows(random.Random(7))
+    store.load(ab((1, "p", 2), (2, None, 1)), {"s": 1}, (1, 1), 1)
+    staged = staged_by_tasks(spark, store.stager(), table, tasks=3)
+    assert (staged.rows, len(staged.files), store.head.version) == (40, 3, 1)
+    assert store.append(staged, {"s": 4}, (2, 4), 2).fresh
+    signed = [(tuple(row[:-2]), row[-2]) for row in (tuple(item.values()) for item in table.to_pylist())]
+    expected = MemoryBag.weighted(AB, [((1, "p"), 2), ((2, None), 1), *signed]).positive()
+    assert bag_of(store.read_arrow(), AB) == expected == bag_of(store.read(spark).toArrow(), AB)
+    counted = dict(expected.items())
+    stored = DeltaTable(store.place.uri).to_pyarrow_table()
+    total = f"SELECT a, b, sum({WEIGHT})::BIGINT AS w FROM stored GROUP BY ALL HAVING w > 0"
+    assert {(a, b): w for a, b, w in duckdb.sql(total).fetchall()} == counted
+    files = DeltaTable(store.place.uri).file_uris()
+    assert len(duckdb.read_parquet(files).fetchall()) == 42 == stored.num_rows
+    by_polars = polars.scan_delta(store.place.uri).group_by("a", "b").agg(polars.col(WEIGHT).sum()).collect()
+    assert {(a, b): w for a, b, w in by_polars.rows() if w > 0} == counted
+    early = bag_of(store.read_arrow(AsOf(arrival=3)), AB)
+    assert early == bag_of(store.read(spark, AsOf(arrival=3)).toArrow(), AB) != expected
+
+
+@pytest.mark.spark
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(values.rows(EVERY_TYPE), min_size=10, max_size=30))
+def test_a_task_stores_what_the_driver_stores(spark: SparkSession, tmp_path_factory: Any, rows: list[Row]) -> None:
+    """The same columns, types and hashes for every type, whoever writes; both parts are one delta."""
+    store = ViewStore.create(tmp_path_factory.mktemp("types") / "view", EVERY_TYPE)
+    table = batch(EVERY_TYPE, [(row, 1, 1) for row in rows])
+    by_driver, by_task = store.stage(table, 1), staged_by_tasks(spark, store.stager(), table, tasks=1)
+    files = [store.place.read_parquet([s.files[0].name], store.log.arrow) for s in (by_driver, by_task)]
+    kept = [sorted(map(repr, file.to_pylist())) for file in files]
+    assert kept[0] == kept[1]
+    store.append(by_driver + by_task, {"s": 1}, (1, 1), 1)
+    assert bag_of(store.read_arrow(), EVERY_TYPE) == MemoryBag.weighted(EVERY_TYPE, [(row, 2) for row in rows])
+
+
+def test_weight_and_arrival_have_defaults(tmp_path: Path) -> None:
+    """Without WEIGHT a row counts once; without ARRIVAL it has the stager's, and a stager without one says so."""
+    store = ViewStore.create(tmp_path / "view", AB)
+    bare = ab((1, "x", 1), (2, "y", 1)).drop_columns([WEIGHT, ARRIVAL])
+    with pytest.raises(BadColumns, match=r"say stager\(arrival=\.\.\.\)"):
+        store.stager().write(bare)
+    store.append(store.stager(arrival=1).write(bare), {"s": 1}, (1, 1), 1)
+    assert rows_of(store.read_arrow(AsOf(arrival=1))) == [(1, "x"), (2, "y")]
+
+
+def test_rows_that_cancel_leave_no_file(tmp_path: Path) -> None:
+    """Weight zero is nothing, and nothing is not written; an empty part changes no sum."""
+    store = ViewStore.create(tmp_path / "view", AB)
+    nothing = pickle.loads(pickle.dumps(store.stager())).write(ab((1, "x", 0)))
+    assert nothing == Staged() == nothing + Staged()
+    assert store.place.listing("log") == {}
