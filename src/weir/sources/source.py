@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -124,6 +124,7 @@ class Source(ABC):
     """A connection to one source. Not shared between threads; picklable options make a new one elsewhere."""
 
     name: str
+    shares_snapshots: ClassVar[bool] = False  # whether other processes can read its snapshots and parts
 
     @abstractmethod
     def describe(self) -> Description:
@@ -139,22 +140,41 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part of the open load."""
+        """The rows of one part of the open load or of the held snapshot."""
 
     @abstractmethod
     def end_load(self) -> None:
         """Releases the load's snapshot."""
 
     @abstractmethod
-    def resume(self, position: Position) -> None:
-        """Deliver from here on what is not in ``position``. Raises LoadAgain when the log no longer reaches back."""
+    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+        """Deliver from here on what is not in ``position``. Raises LoadAgain when the log no longer reaches back.
+
+        ``boundaries`` are later positions, of views that are ahead: no delivered transaction reaches across one.
+        """
+
+    @abstractmethod
+    def order(self, position: Position) -> Any:
+        """A sort key: of two positions of this source, the older one has the smaller."""
+
+    @abstractmethod
+    def holds(self, position: Position, transaction: Transaction) -> bool:
+        """Whether a position includes a transaction that is delivered (again)."""
 
     @abstractmethod
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        """One visit. With ``hold`` the snapshot stays open for ``reader`` until ``release``.
+        """One visit. With ``hold`` the snapshot stays open for ``look``, ``parts`` and ``reader`` until ``release``.
 
         Kinds that cannot share a snapshot give None for it.
         """
+
+    @abstractmethod
+    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        """More lookups in the held snapshot, over this source's own connection."""
+
+    @abstractmethod
+    def parts(self) -> tuple[Partition, ...]:
+        """Every watched table as the held snapshot shows it, in parts for ``read``."""
 
     @abstractmethod
     def reader(self, snapshot: Any) -> SnapshotReader:

@@ -12,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 import pyarrow as pa
@@ -88,6 +88,7 @@ class PostgresBase(Source):
     """A PostgreSQL source by snapshots; subclasses bring the change log."""
 
     kind: str
+    shares_snapshots: ClassVar[bool] = True
 
     def __init__(self, options: PostgresOptions) -> None:
         self.options = options
@@ -104,6 +105,7 @@ class PostgresBase(Source):
         self._shape_text = ""
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
+        self._exported = ""  # the held snapshot's name
         self._ready = False  # whether the log is open behind the position
         self._utf8 = self._has_encoding = True
         self._server = ""
@@ -260,7 +262,7 @@ class PostgresBase(Source):
         answers = tuple(self._answer(connection, lookup) for lookup in lookups)
         found = self._log_within(connection, snapshot, quiet)
         if hold:
-            self._holder, self._connection = connection, None
+            self._holder, self._connection, self._exported = connection, None, moment.exported
         else:
             run(connection, "COMMIT")
         delivery = self._log_after(found, snapshot, quiet)
@@ -304,6 +306,11 @@ class PostgresBase(Source):
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
         return {relation.table: facts[relation].trace(names) for relation, names in self._columns.items()}
 
+    def _facts_by(self, connection: Connection) -> list[TableFacts]:
+        """The watched tables' facts, over the held connection."""
+        oids = [watched.facts.oid for watched in self._watched.values()]
+        return read_tables(connection, self.options.schema, self._mark().as_string(connection), oids)
+
     def _facts(self, connection: Connection) -> list[TableFacts]:
         oids = [watched.facts.oid for watched in self._watched.values()]
         return read_tables(connection, self.options.schema, self._mark_text(), oids)
@@ -333,7 +340,8 @@ class PostgresBase(Source):
 
     # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
 
-    def resume(self, position: str) -> None:
+    def resume(self, position: str, boundaries: Sequence[str] = ()) -> None:
+        """Transactions are never merged here, so ``boundaries`` need no care."""
         self._drop()
         parsed = PostgresPosition.parse(position, self.name)
         with named_errors(self.options, "resuming"), self._lost_streams():
@@ -362,8 +370,32 @@ class PostgresBase(Source):
                 f"{self.name}: the position does not cover {', '.join(unknown)}: not watched then; {LOAD_AGAIN}"
             )
 
+    def order(self, position: str) -> tuple[int, int]:
+        """Snapshots that one reader took, one after the other: the later one has seen more ids, or fewer running."""
+        snapshot = PostgresPosition.parse(position, self.name).snapshot
+        return snapshot.xmax, -len(snapshot.xip)
+
+    def holds(self, position: str, transaction: Transaction) -> bool:
+        return PostgresPosition.parse(position, self.name).snapshot.shows(int(transaction.identifier))
+
     def reader(self, snapshot: Any) -> PostgresReader:
         return PostgresReader(snapshot)
+
+    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        with named_errors(self.options, "answering a lookup"):
+            holder = self._held_connection()
+            return tuple(self._answer(holder, lookup) for lookup in lookups)
+
+    def parts(self) -> tuple[Partition, ...]:
+        with named_errors(self.options, "reading the catalogue"):
+            holder = self._held_connection()
+            facts = relation_facts(self.name, self._facts_by(holder))
+        return tuple(partitions(self._tables.values(), self._columns, facts, self._exported, self.options))
+
+    def _held_connection(self) -> Connection:
+        if self._holder is None:
+            raise SourceError(f"{self.name}: no snapshot is held; visit with hold first")
+        return self._holder
 
     def release(self) -> None:
         if self._holder is not None:

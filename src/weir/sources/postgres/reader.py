@@ -30,6 +30,10 @@ class SnapshotToken:
     tables: Mapping[Relation, LookupTable]
     utf8: bool
 
+    def reader(self) -> PostgresReader:
+        """A reader of this snapshot, in whatever process."""
+        return PostgresReader(self)
+
 
 class PostgresReader(SnapshotReader):
     """Answers lookups in a held snapshot, over a connection of its own."""

@@ -97,6 +97,7 @@ class SqliteSource(Source):
         self._spare: sqlite3.Connection | None = None
         self._held: Snapshot | None = None  # of the last visit
         self._load: Snapshot | None = None
+        self._holding = False  # the last visit's snapshot is held for ``look``
         self._position: tuple[str, int] | None = None  # the log's name and the last number delivered
         self._place: Place | None = None  # where the last search for transaction ends stopped
         self._checked_schema = -1
@@ -104,6 +105,7 @@ class SqliteSource(Source):
         self._captures: dict[int, Capture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
+        self._cuts: set[int] = set()  # positions of others: also ends of transactions
         self._next_restart = self.large_wal
 
     # -- what there is ----------------------------------------------------------------------------------------------
@@ -211,7 +213,8 @@ class SqliteSource(Source):
             yield Partition(relation, names, (shape.rowid, start, min(start + step - 1, high)))
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        if self._load is None:
+        snapshot = self._load or (self._held if self._holding else None)
+        if snapshot is None:
             raise SourceError(f"source '{self.name}': no load is open here; SQLite cannot share a load's snapshot")
         statement = question(Lookup(partition.relation, partition.columns))
         values: list[int] = []
@@ -219,7 +222,7 @@ class SqliteSource(Source):
             rowid, *values = partition.detail
             statement += f" WHERE {rowid} BETWEEN ? AND ?"
         with self._told():
-            yield from self._batches(self._load.database, partition, statement, values)
+            yield from self._batches(snapshot.database, partition, statement, values)
 
     def _batches(
         self, database: sqlite3.Connection, partition: Partition, statement: str, values: Sequence[Any]
@@ -243,7 +246,7 @@ class SqliteSource(Source):
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
-    def resume(self, position: Position) -> None:
+    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
         epoch, number, nonce = self._parts_of(position)
         self._position = (epoch, number)
         if self._held is not None and self._held.head.position != position:
@@ -256,6 +259,13 @@ class SqliteSource(Source):
                 self._check_history(snapshot.database, number, nonce)
             finally:
                 self._release(snapshot)
+        self._cuts = {self.order(at) for at in boundaries}
+
+    def order(self, position: Position) -> int:
+        return self._parts_of(position)[1]
+
+    def holds(self, position: Position, transaction: Transaction) -> bool:
+        return int(transaction.identifier) <= self.order(position)
 
     def _parts_of(self, position: Position) -> tuple[str, int, int]:
         try:
@@ -290,6 +300,8 @@ class SqliteSource(Source):
         return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
 
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+        if self._holding:
+            raise SourceError(f"source '{self.name}': a snapshot is already held; release it first")
         with self._told():
             self._let_log_restart()
             snapshot = self._begin()
@@ -301,6 +313,7 @@ class SqliteSource(Source):
             self._release(self._held)
             self._held = snapshot
             self._position = (snapshot.head.epoch, snapshot.head.clock)
+            self._holding = hold
             return visit
 
     def _visit(self, snapshot: Snapshot, lookups: Sequence[Lookup]) -> Visit:
@@ -316,13 +329,14 @@ class SqliteSource(Source):
     def _ends(self, snapshot: Snapshot, after: int) -> tuple[list[int], bool]:
         """The numbers at which transactions end, and whether the first of them is surely one transaction."""
         known = [end for end in self._known_ends if after < end <= snapshot.head.clock]
+        cuts = {cut for cut in self._cuts if after < cut <= snapshot.head.clock}
         start = known[-1] if known else after
         if start == snapshot.head.clock:
-            return known, True
+            return sorted({*known, *cuts}), True
         page = snapshot.head.page
         found, self._place = boundaries(self.path, page, start, snapshot.head.clock, self._place)
         kept = self._held is not None and self._held.head.page == page and self._place is not None
-        return known + found, kept
+        return sorted({*known, *found, *cuts}), kept
 
     def _let_log_restart(self) -> None:
         """SQLite begins its write-ahead log anew only when nobody reads from it, which our open snapshot prevents.
@@ -373,8 +387,24 @@ class SqliteSource(Source):
     def reader(self, snapshot: Any) -> SnapshotReader:
         raise SourceError(f"source '{self.name}': SQLite cannot share a snapshot between connections; use visit")
 
+    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        with self._told():
+            database = self._held_snapshot().database
+            return tuple(self._answer(database, lookup) for lookup in lookups)
+
+    def parts(self) -> tuple[Partition, ...]:
+        with self._told():
+            database = self._held_snapshot().database
+            return tuple(part for relation in self._watched for part in self._parts(database, relation))
+
+    def _held_snapshot(self) -> Snapshot:
+        if not self._holding or self._held is None:
+            raise SourceError(f"source '{self.name}': no snapshot is held; visit with hold first")
+        return self._held
+
     def release(self) -> None:
-        """Nothing is held for others."""
+        """The snapshot itself stays open until the next visit, which tells transactions apart by it."""
+        self._holding = False
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -399,6 +429,7 @@ class SqliteSource(Source):
         if self._spare is not None:
             self._spare.close()
         self._load = self._held = self._spare = self._place = None
+        self._holding = False
 
 
 def _trim(database: sqlite3.Connection, upto: int) -> bool:
