@@ -42,6 +42,11 @@ def test_targets_that_are_met_are_not_mentioned() -> None:
     assert report.misses([outcome()]) == []
 
 
+def test_targets_are_for_scale_1() -> None:
+    """Less data is quickly recomputed, and says nothing."""
+    assert report.misses([outcome(0.1, recompute=100.0)]) == []
+
+
 def test_targets_that_are_missed_are_named() -> None:
     """Each with what was found."""
     (slow,) = report.misses([outcome(weir=121.0)])
@@ -76,7 +81,7 @@ def test_it_can_be_read(tmp_path: Path) -> None:
     console = Console(record=True, width=120)
     console.print(report.table(outcome()))
     text = console.export_text() + "\n".join(report.remarks(outcome()))
-    for told in ("100x", "50 - 500", "50.0 MB, view and log", "300.0 MB as Parquet", "off by 12 rows", "JVM 2.0 MB"):
+    for told in ("100x", "50-500", "50.0 MB, view and log", "300.0 MB as Parquet", "off by 12 rows", "JVM 2.0 MB"):
         assert told in text
     drawn = report.picture([outcome(0.1), outcome(1.0)], tmp_path).read_text()
     assert "recompute, scale 0.1" in drawn
