@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from weir.algebra.errors import WeirError
 from weir.runtime import points
 from weir.runtime.answering import Answering
 from weir.runtime.blocks import Block, needed_schemas
@@ -147,8 +146,8 @@ class Engine:
                 return False
             before = unit.transactions
             unit.receive(blocks)
-        except WeirError as problem:
-            self.readiness.fail(unit, problem)
+        except Exception as problem:
+            self.readiness.trouble(unit, problem)
             return False
         report.transactions += unit.transactions - before
         return unit.transactions > before
