@@ -14,9 +14,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from weir import points
 from weir.algebra.errors import WeirError
 from weir.messages import Position
-from weir.runtime import points
 from weir.runtime.readiness import Readiness
 from weir.runtime.units import RUNNING, Unit, UnitWrite, write
 from weir.sources.source import Source
