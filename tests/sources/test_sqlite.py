@@ -414,7 +414,7 @@ def test_killed_visitors_resume_exactly(path: Path, tmp_path: Path, writer: sqli
         journal = tmp_path / f"journal{life}"
         process = spawn.Process(target=keep_visiting, args=(path, position, str(journal)), daemon=True)
         process.start()
-        end = time.monotonic() + 60  # on a busy machine a process takes its time to start
+        end = time.monotonic() + 300  # on a busy machine a process takes its time to start
         while time.monotonic() < end:
             if journal.exists() and end > time.monotonic() + 2:
                 end = time.monotonic() + dice.random()

@@ -23,6 +23,7 @@ from weir.algebra.types import Schema
 from weir.algorithms.sweeping import width
 from weir.messages import Ask, NodeMessage
 from weir.runtime import points
+from weir.runtime.blame import SourceFailed, explained
 from weir.runtime.blocks import pack
 from weir.runtime.channels import Channel
 from weir.runtime.lookups import Access, LookupServer, SharedSnapshot
@@ -34,14 +35,6 @@ from weir.sources.source import LookupAnswer
 from weir.spark.arrow_bag import ArrowBag
 
 T = TypeVar("T")
-
-
-class SourceFailed(WeirError):
-    """A source failed while it was asked."""
-
-    def __init__(self, problem: WeirError, source: str) -> None:
-        super().__init__(str(problem))
-        self.problem, self.source = problem, source
 
 
 class Answering:
@@ -78,11 +71,8 @@ class Answering:
             mail = [(machine, *letter) for machine in machines for letter in machine.take_mail()]
             for machine, source, message in mail:
                 _result(self._hand_over(unit, machine, source, message), source)
-        except SourceFailed as failed:
-            self.readiness.blame(self.channels[failed.source], failed.problem)
-            return True
-        except WeirError as problem:
-            self.readiness.fail(unit, problem)
+        except Exception as problem:
+            self.readiness.trouble(unit, problem)
             return True
         return bool(asked or mail)
 
@@ -119,10 +109,8 @@ class Answering:
         for unit in waiting:
             try:
                 self._sweep([unit], sweeps[unit.name])
-            except SourceFailed as failed:
-                self.readiness.blame(self.channels[failed.source], failed.problem)
             except WeirError as problem:
-                self.readiness.fail(unit, problem)
+                self.readiness.trouble(unit, problem)
         return bool(waiting)
 
     def _sweep(self, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
@@ -132,10 +120,8 @@ class Answering:
         access = {source: self._access(source) for unit in units for source in unit.sources}
         try:
             deltas = sweep_on_spark(self.spark, orders, access, self.tasks)
-        except WeirError:
-            raise
-        except Exception as problem:  # Spark wraps what its tasks met, classic and Connect differently
-            raise self._explained(units, problem) from problem
+        except Exception as problem:
+            raise explained(problem, ", ".join(unit.name for unit in units), access) from problem
         points.reach(points.AFTER_SWEEP)
         for sweep, delta in zip(sweeps, deltas, strict=True):
             self._count(unit_of[id(sweep.machine)], delta.costs)
@@ -161,18 +147,6 @@ class Answering:
             raise WeirError(f"source {source}: the snapshot of round {round_} is gone")
         points.reach(points.BETWEEN_HOPS)
         return self.channels[source].look(lookups)
-
-    def _explained(self, units: Sequence[Unit], problem: Exception) -> WeirError:
-        """What a task met, in our own words where the error is ours; a source that is gone is to blame."""
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        ours = [line.partition(": ") for line in lines if line.startswith("weir.") and ": " in line]
-        if not ours:
-            names = ", ".join(unit.name for unit in units)
-            return WeirError(f"{names}: {lines[0] if lines else type(problem).__name__}")
-        kind, _, said = ours[-1]
-        guilty = [source for unit in units for source in unit.sources if source in said]
-        is_a_source = kind.startswith("weir.sources") and "SchemaChanged" not in kind
-        return SourceFailed(WeirError(said), guilty[0]) if is_a_source and guilty else WeirError(said)
 
     def close(self) -> None:
         if self._server is not None:

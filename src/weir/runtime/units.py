@@ -268,6 +268,7 @@ class Unit:
         """Nothing in memory is to be trusted any more; the tables are."""
         for view in self.views:
             view.stop()
+        self.positions = dict(self.durable)
         self.overlap.clear()
 
     def receive(self, blocks: Sequence[Block]) -> None:

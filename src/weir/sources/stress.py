@@ -45,7 +45,7 @@ KEYS: dict[str, Sequence[tuple[str, ...]]] = {
     "part": [("item", "line"), ("item",)],
     "loose": [("a",), ("a", "b")],
 }
-LONGEST_ABSENCE = 60.0  # seconds a disturbed database may take to come back
+LONGEST_ABSENCE = 300.0  # seconds a disturbed database may take to come back
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,9 @@ class Workload(ABC):
     def forget(self) -> None:
         """Before a fresh load: drops what the last one left behind, where the kind needs that. No source is open."""
 
+    def writers_gone(self) -> None:
+        """After the last writer has ended, perhaps killed: ends what they left half done, where that can be."""
+
     def disturb(self) -> None:
         """Hurts the database (kill -9 and restart, dropped connections).
 
@@ -145,6 +148,7 @@ def run_stress(
             with _Crew(workload, seed, writers) as crew:
                 began = time.monotonic()
                 run.visit_until(began + seconds, crew, loads, until_wrong)
+            workload.writers_gone()
             run.end()
         finally:
             run.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,19 @@ def end_of_log(place: Database) -> Place:
     return Place(file, offset)
 
 
+def wait_for_checkpoint(place: Database) -> None:
+    """The server writes it into a new file when all that it logged in the old one is committed."""
+    file = end_of_log(place).file
+    until = time.monotonic() + 300
+    while not any(kind == "Binlog_checkpoint" and about == file for *_, kind, _, _, about in events(place, file)):
+        assert time.monotonic() < until, "the server wrote no checkpoint"
+        time.sleep(0.02)
+
+
+def events(place: Database, file: str) -> list[tuple[Any, ...]]:
+    return place.run(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 64")
+
+
 def test_a_place_counts_only_in_a_settled_file(place: Database) -> None:
     """The new file's name with an old file's offset, as the server may tell while its log turns, is never taken for a
     place.
@@ -25,7 +39,7 @@ def test_a_place_counts_only_in_a_settled_file(place: Database) -> None:
     place.run("CREATE TABLE t (a INT PRIMARY KEY)")
     snapshots = place.source({"t": ("a",)})._snapshots_now
     place.run("FLUSH BINARY LOGS")
-    time.sleep(1.5)  # by now the server has written its checkpoint
+    wait_for_checkpoint(place)
     header = end_of_log(place)
     mixed = Place(header.file, 900_000)
     assert snapshots._sure(mixed) is None  # the file was not known to be settled before the snapshot

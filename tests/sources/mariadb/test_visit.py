@@ -124,7 +124,7 @@ def _until_free(place: Place, statement: str) -> None:
     """The server needs a moment to let go of a closed connection's transaction."""
     import time
 
-    for _ in range(200):
+    for _ in range(6000):
         try:
             place.run(statement)
             return
@@ -142,7 +142,7 @@ def test_a_load_waits_for_prepared_transactions(place: Place) -> None:
     with other.cursor() as cursor:
         for statement in ("XA START 'p'", "INSERT INTO t VALUES (1)", "XA END 'p'", "XA PREPARE 'p'"):
             cursor.execute(statement)
-        source = place.source({"t": ("a",)}, load=False, lock_seconds=1)
+        source = place.source({"t": ("a",)}, load=False, snapshot_seconds=1)
         with pytest.raises(SourceError, match=r"prepared XA transactions stay open \(X'70',X'',1\)"):
             source.load()
         cursor.execute("XA COMMIT 'p'")

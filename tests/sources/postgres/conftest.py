@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -27,6 +29,14 @@ KINDS = {"postgres": PostgresSource, "postgres-triggers": PostgresTriggersSource
 _numbers = count(1)
 
 
+def wait_for(arrived: Callable[[], bool]) -> None:
+    """Until it is so; a slow machine takes its time."""
+    until = time.monotonic() + 300
+    while not arrived():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
     with PostgresServer({"deadlock_timeout": "20ms"}) as running:
@@ -46,7 +56,7 @@ class Lab:
         with server.connect() as admin:
             admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
         self.admin = server.connect(self.database)
-        self.admin.execute("SET lock_timeout = '20s'")  # a test that blocks itself fails instead of hanging
+        self.admin.execute("SET lock_timeout = '120s'")  # a test that blocks itself fails instead of hanging
         self.sources: list[PostgresBase] = []
         self.connections: list[psycopg.Connection[Any]] = []
 
@@ -65,7 +75,7 @@ class Lab:
     def options(self, **more: Any) -> PostgresOptions:
         given: dict[str, Any] = {
             "host": "127.0.0.1", "port": self.server.port, "user": ROLE, "password": f"env:{PASSWORD}",
-            "slot": self.database, "lock_timeout": 5.0, "load_timeout": 20.0,
+            "slot": self.database, "lock_timeout": 30.0, "load_timeout": 120.0,
         }  # fmt: skip
         return PostgresOptions("pg", self.database, **{**given, **more})
 
@@ -95,12 +105,40 @@ class Lab:
             source.close()
         self.sources = []
 
+    def drop_slot(self) -> None:
+        """Once the server has noticed that nobody reads it any more."""
+        mine = f"FROM pg_replication_slots WHERE slot_name = '{self.database}'"
+        with self.server.connect() as admin:
+            wait_for(lambda: admin.execute(f"SELECT 1 {mine} AND active").fetchall() == [])
+            admin.execute(f"SELECT pg_drop_replication_slot(slot_name) {mine}")
+
+    def stall_commits(self) -> None:
+        """From now on commits wait for a standby that does not exist; the administrator's do not."""
+        self.execute("SET synchronous_commit = local", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        self.execute("SELECT pg_reload_conf()")
+        wait_for(self._commit_stalls)
+
+    def _commit_stalls(self) -> bool:
+        """Tries one: the server's processes take up a setting one after the other."""
+        probe = self.connect()
+        write = f"COMMENT ON DATABASE {self.database} IS 'probe'"
+        trying = threading.Thread(target=probe.execute, args=(write,))
+        trying.start()
+        pid = probe.info.backend_pid
+        stalls = f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'SyncRep'"
+        wait_for(lambda: not trying.is_alive() or self.query(stalls) != [])
+        stalled = self.query(stalls) != []
+        if stalled:
+            self.execute(f"SELECT pg_cancel_backend({pid})")
+        trying.join()
+        return stalled
+
     def close(self) -> None:
         self.close_sources()
         for connection in (*self.connections, self.admin):
             connection.close()
+        self.drop_slot()
         with self.server.connect() as admin:
-            admin.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
             drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(self.database))
             admin.execute(drop)
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.sources.postgres.conftest import Lab, changes
+from tests.sources.postgres.conftest import Lab, changes, wait_for
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.postgres import stream
@@ -76,9 +76,7 @@ def test_acknowledging_lets_the_slot_go_forward(replication_lab: Lab) -> None:
     assert replication_lab.query(where)[0][0] == before
     watch.source.acknowledge(first)
     bound = PostgresPosition.parse(first, "pg").bound
-    until = time.monotonic() + 10
-    while replication_lab.query(where)[0][0] == before and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_for(lambda: replication_lab.query(where)[0][0] != before)
     assert replication_lab.query(where)[0][0] == bound
     watch.resume()
     assert watch.visit(EVERYTHING).transactions == ()
@@ -93,8 +91,7 @@ def test_the_slot_never_passes_a_transaction_that_waits(replication_lab: Lab) ->
     lab = replication_lab
     simple(lab)
     watch = lab.watch(t=("id", "name"))
-    lab.execute("SET synchronous_commit = local", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-    lab.execute("SELECT pg_reload_conf()", "SELECT pg_sleep(0.3)")
+    lab.stall_commits()
     stalled = lab.connect()
     committing = threading.Thread(target=stalled.execute, args=("INSERT INTO t VALUES (5, 'stalled')",))
     try:
@@ -120,12 +117,9 @@ def test_a_dropped_slot_asks_for_a_load(replication_lab: Lab) -> None:
     simple(replication_lab)
     watch = replication_lab.watch(t=("id", "name"))
     watch.source.close()
-    drop, create = (
-        "SELECT pg_drop_replication_slot('{0}')",
-        "SELECT pg_create_logical_replication_slot('{0}', 'pgoutput')",
-    )
-    time.sleep(0.2)
-    replication_lab.execute(drop.format(replication_lab.database), "INSERT INTO t VALUES (7, 'lost')")
+    create = "SELECT pg_create_logical_replication_slot('{0}', 'pgoutput')"
+    replication_lab.drop_slot()
+    replication_lab.execute("INSERT INTO t VALUES (7, 'lost')")
     with pytest.raises(LoadAgain, match=r"is gone.*load the views that use this source again"):
         watch.resume()
     replication_lab.execute(create.format(replication_lab.database))

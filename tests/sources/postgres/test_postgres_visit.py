@@ -259,7 +259,7 @@ def test_a_held_snapshot_is_read_from_another_process(lab: Lab) -> None:
     arguments = (lab.options(), type(watch.source), pickle.dumps(visit.snapshot), results)
     process = context.Process(target=_answer_elsewhere, args=arguments)
     process.start()
-    process.join(60)
+    process.join(300)
     assert results.get() == {"id": [1, 2], "name": ["one", None]}
     assert [row[0] for row in changes(watch.visit(), "t")] == [3]
     with pytest.raises(SourceError, match="already held"):

@@ -16,6 +16,7 @@ from weir.sources.mysql import events as e
 from weir.sources.mysql.changes import Plan, Watched, plan_rows
 from weir.sources.mysql.position import Gtids, Place
 from weir.sources.mysql.statements import Meaning, meaning
+from weir.sources.mysql.two_phase import Before
 from weir.sources.source import LOAD_AGAIN, LoadAgain, SchemaChanged, SourceError
 
 _XA = re.compile(r"XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -53,9 +54,7 @@ class Assembler:
         self.prepared: dict[str, Group] = {}
         self.gtids: Gtids = {}
         self.last_end: Place | None = None  # of the last whole group: no snapshot may lie before it
-        self.unsettled: set[str] = (
-            set()
-        )  # XA transactions that were committed; whoever knows that they are visible clears this
+        self.unsettled: dict[str, Place | None] = {}  # committed XA transactions that may not be visible yet -> where
         self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
         self._group: Group | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
@@ -281,7 +280,7 @@ class Assembler:
         if verb == "ROLLBACK":
             return
         if group is None or group.rows:
-            self.unsettled.add(xid)
+            self.unsettled[xid] = end
         if group is not None:
             self._deliver(group, end, gtid)
         elif not self.is_delivered(end, gtid):
@@ -290,6 +289,10 @@ class Assembler:
                 "that Weir has read, so its rows "
                 f"are not known; {self._way_out}"
             )
+
+    def settle(self, before: Before) -> None:
+        """A snapshot has been opened: forgets the XA transactions that it surely shows."""
+        self.unsettled = {xid: end for xid, end in self.unsettled.items() if not before.shows(xid, end)}
 
     @property
     def waiting(self) -> Group | None:

@@ -48,6 +48,7 @@ class MysqlOptions:
     verify: str = "full"
     allow_plaintext: bool = False
     lock_seconds: int = 10  # at most so long for a lock that another session holds
+    snapshot_seconds: float = 120  # at most so long until one opens at a sure place, or others' XA ones end
     connect_seconds: int = 10
     server_id: int | None = None  # under which the binlog is read; one at random when None
 

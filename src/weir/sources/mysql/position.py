@@ -74,9 +74,7 @@ class LogPosition:
                 *places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])), last
             )
         except (ValueError, KeyError, TypeError):
-            raise SourceError(
-                f"not a position of a MariaDB or MySQL source: {text[:200]!r}; {LOAD_AGAIN}"
-            ) from None
+            raise SourceError(f"not a position of a MariaDB or MySQL source: {text[:200]!r}; {LOAD_AGAIN}") from None
 
 
 Gtids = dict[int, tuple[int, int]]  # domain -> (server, number): all of that domain up to this number

@@ -28,6 +28,7 @@ import pymysql
 from weir.sources.mysql.names import quoted
 from weir.sources.mysql.options import MysqlOptions, reason
 from weir.sources.mysql.position import Place
+from weir.sources.mysql.two_phase import Before, prepared_names
 from weir.sources.mysql.version import Version
 from weir.sources.source import SourceError
 
@@ -49,6 +50,8 @@ class Snapshots:
         self.connection = options.connect()
         self._guard = options.connect()
         self._settled: set[str] = set()  # files in which a place counts
+        self.two_phase = False  # whether to look ``before`` each snapshot: not before the log has shown an XA COMMIT
+        self.before: Before | None = None
         wait = options.lock_seconds
         self._run(self.connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run(self.connection, f"SET SESSION lock_wait_timeout = {version.no_wait}")
@@ -63,7 +66,7 @@ class Snapshots:
 
     def open(self, tables: Sequence[str], locked: bool, not_before: Place | None = None) -> Place:
         """Opens a snapshot that shows everything up to ``not_before``; returns its place. ``close`` ends it."""
-        deadline = time.monotonic() + 3 * self.options.lock_seconds
+        deadline = time.monotonic() + self.options.snapshot_seconds
         while True:
             try:
                 place = self._open_locked(tables) if locked else self._sure(self._open_told(tables))
@@ -75,8 +78,8 @@ class Snapshots:
             if time.monotonic() > deadline:
                 raise SourceError(
                     f"source {self.options.name}: no snapshot of {', '.join(tables)} within "
-                    f"{3 * self.options.lock_seconds} s: a long transaction or DDL "
-                    f"holds them (see SHOW FULL PROCESSLIST), or raise lock_seconds"
+                    f"{self.options.snapshot_seconds:g} s: a long transaction or DDL "
+                    f"holds them (see SHOW FULL PROCESSLIST), or raise snapshot_seconds"
                 )
             time.sleep(0.002)
 
@@ -94,12 +97,16 @@ class Snapshots:
     def _open_told(self, tables: Sequence[str]) -> Place:
         self._touch(self._guard, tables)
         try:
+            self.before = self._look_before() if self.two_phase else None
             self._begin()
             told = dict(self._run(self.connection, "SHOW STATUS LIKE 'binlog\\_snapshot\\_%'"))
             self._touch(self.connection, tables)
         finally:
             self._run(self._guard, "ROLLBACK")
         return Place(told["Binlog_snapshot_file"], int(told["Binlog_snapshot_position"]))
+
+    def _look_before(self) -> Before:
+        return Before(self.end_of_log(), prepared_names(self.connection))
 
     def _open_locked(self, tables: Sequence[str]) -> Place:
         self._lock(tables)

@@ -9,6 +9,7 @@ not lie before that.
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
 from weir.sources.mysql.position import Gtids, LogPosition, Place, format_gtids, parse_gtids
 from weir.sources.mysql.snapshot import Snapshots
-from weir.sources.mysql.two_phase import Prepared
+from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     LOAD_AGAIN,
@@ -49,7 +50,8 @@ from weir.sources.source import (
 
 _GONE = (1054, 1146)  # unknown column, unknown table
 _ATTEMPTS = 3
-_SNAPSHOTS = 200  # to try until one has no XA COMMIT just before it
+_PAUSE = 0.01  # at most so long between two snapshots, of which the first had an XA COMMIT just before it
+_MOST_UNSETTLED = 100  # XA transactions to carry along in positions
 T = TypeVar("T")
 
 
@@ -204,7 +206,7 @@ class MysqlSource(Source):
         by_gtid = self.options.positions == "gtid"
         assembler = self._assembler = self._new_assembler()
         assembler.gtids = parse_gtids(position.start_gtid)
-        assembler.unsettled = set(position.unsettled)
+        assembler.unsettled = dict.fromkeys(position.unsettled)
         stream = self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
         if by_gtid:
             delivered = parse_gtids(position.gtid)
@@ -226,6 +228,8 @@ class MysqlSource(Source):
         if not lookups:
             place = self._snapshots_now.end_of_log()
             self._follow(place)
+            if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
+                self._assembler_now.settle(Before(place, self._prepared().names()))
             return self._deliver(())
         return self._deliver(self._ask(lookups))
 
@@ -238,38 +242,42 @@ class MysqlSource(Source):
             rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
         except pymysql.MySQLError as problem:
             if problem.args[0] in _GONE:
-                raise self._stop(
-                    SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")
-                ) from None
+                raise self._stop(SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")) from None
             raise
         finally:
             _quietly(self._snapshots_now.close)
         return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
 
     def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
-        """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it."""
-        snapshots, assembler = self._snapshots_now, self._assembler_now
-        for _ in range(_SNAPSHOTS):
-            if assembler.unsettled and not self.options.locks:
-                follow(snapshots.end_of_log())
-                self._settle()
-            place = snapshots.open(tables, self.options.locks, assembler.last_end)
-            follow(place)
-            if self.options.locks or (not assembler.unsettled and assembler.is_whole_at(place)):
-                assembler.unsettled.clear()
-                return
-            snapshots.close()
-        raise SourceError(
-            f'source {self.name}: {_SNAPSHOTS} snapshots in a row had no sure place; use kind = "mariadb-locks"'
-        )
+        """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it.
 
-    def _settle(self) -> None:
-        """Waits until the XA transactions that the log has shown so far are visible."""
-        self._prepared().wait_until_gone(self._assembler_now.unsettled)
-        self._assembler_now.unsettled.clear()
+        Tries until one has no XA COMMIT in the moment before it: a matter of chance under two-phase traffic, so the
+        limit is a time, not a number.
+        """
+        snapshots, deadline = self._snapshots_now, time.monotonic() + self.options.snapshot_seconds
+        while not self._try_settled(tables, follow):
+            snapshots.close()
+            snapshots.two_phase = True
+            if time.monotonic() > deadline:
+                raise SourceError(
+                    f"source {self.name}: no snapshot within {self.options.snapshot_seconds:g} s that shows every XA "
+                    'transaction of the log; raise snapshot_seconds or use kind = "mariadb-locks"'
+                )
+            time.sleep(random.random() * _PAUSE)
+
+    def _try_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> bool:
+        snapshots, assembler = self._snapshots_now, self._assembler_now
+        place = snapshots.open(tables, self.options.locks, assembler.last_end)
+        follow(place)
+        if self.options.locks:
+            assembler.unsettled.clear()
+            return True
+        if snapshots.before is not None:
+            assembler.settle(snapshots.before)
+        return not assembler.unsettled and assembler.is_whole_at(place)
 
     def _prepared(self) -> Prepared:
-        return Prepared(self._control, self.name, self.options.lock_seconds)
+        return Prepared(self._control, self.name, self.options.snapshot_seconds)
 
     def _follow(self, place: Place) -> None:
         """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying

@@ -2,17 +2,32 @@
 
 XA COMMIT is written to the binlog before the engine commits, outside the order that ``binlog_snapshot_*`` relies on:
 203 of 38,063 snapshots were behind their place by one. The server lists a transaction in XA RECOVER until the engine
-has committed it, so a snapshot that is opened after its name is gone from there shows it.
+has committed it, so a snapshot that is opened after its name is gone from there shows it. Whether a name that is not
+listed is gone or has not come yet, the log tells: so its end is asked for first (``Before``).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Set
+from dataclasses import dataclass
 from typing import Any
 
 from weir.sources.mysql.events import xid_text
+from weir.sources.mysql.position import Place
 from weir.sources.source import SourceError
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was so just before a snapshot opened: the end of the log, and after that the prepared transactions."""
+
+    end: Place
+    prepared: frozenset[str]
+
+    def shows(self, name: str, committed: Place | None) -> bool:
+        """Whether the snapshot surely shows the transaction whose XA COMMIT ends there (None: long ago)."""
+        return name not in self.prepared and (committed is None or committed <= self.end)
 
 
 class Prepared:
@@ -23,10 +38,8 @@ class Prepared:
         self._source = source
         self._patience = patience
 
-    def names(self) -> set[str]:
-        with self._connection.cursor() as cursor:
-            cursor.execute("XA RECOVER")
-            return {_name(*row) for row in cursor.fetchall()}
+    def names(self) -> frozenset[str]:
+        return prepared_names(self._connection)
 
     def wait_until_gone(self, names: Set[str]) -> None:
         """Until none of these is prepared any more; others may come meanwhile."""
@@ -39,6 +52,12 @@ class Prepared:
                     f"snapshot; commit them or roll them back (XA RECOVER lists them), then try again"
                 )
             time.sleep(0.002)
+
+
+def prepared_names(connection: Any) -> frozenset[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("XA RECOVER")
+        return frozenset(_name(*row) for row in cursor.fetchall())
 
 
 def _name(format_: int, first: int, second: int, data: bytes | str) -> str:

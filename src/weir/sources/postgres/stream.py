@@ -26,7 +26,7 @@ _DATA, _ALIVE = b"wk"
 _UNDEFINED = b"42704"  # the publication does not exist
 _YEAR_2000 = 946_684_800
 STATUS_SECONDS = 10.0
-SLOT_SECONDS = 10.0  # how long a slot may stay busy: our own last connection may not have been noticed as dead yet
+SLOT_SECONDS = 60.0  # how long a slot may stay busy: our own last connection may not have been noticed as dead yet
 MESSAGES_SINCE = 140_000  # the option "messages"; older servers show the fence as an empty transaction instead
 
 

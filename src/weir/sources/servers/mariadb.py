@@ -38,7 +38,7 @@ SMALL: Mapping[str, str] = {  # a server that starts fast and takes little memor
     "performance_schema": "OFF",
     "skip_name_resolve": "ON",
 }
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 class MariadbServer:

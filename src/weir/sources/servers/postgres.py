@@ -29,8 +29,8 @@ from weir.algebra.errors import WeirError
 
 ADMIN = "weir_admin"
 DEBIAN = Path("/usr/lib/postgresql")
-START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+START_SECONDS = 300.0
+STOP_SECONDS = 60.0
 SETTINGS = {
     "fsync": "off",
     "wal_level": "logical",

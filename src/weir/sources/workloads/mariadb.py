@@ -6,20 +6,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pymysql
 
+from weir.algebra.errors import WeirError
 from weir.sources.mysql.options import MysqlOptions
 from weir.sources.mysql.position import Place
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.source import MysqlSource
 from weir.sources.servers.mariadb import MariadbServer
 from weir.sources.source import Source
-from weir.sources.stress import Workload
+from weir.sources.stress import LONGEST_ABSENCE, Workload
 from weir.sources.writers import IDENTIFIERS, Writer
 
 _DATABASE, _PASSWORD = "stress", "WEIR_STRESS_PASSWORD"
@@ -30,6 +33,7 @@ _SCHEMA = (
     "CREATE TABLE loose (a INT, b VARCHAR(20), tx BIGINT, KEY (a))",
 )
 _CREW = 3  # writers at a time
+_LOOK_EVERY = 25  # transactions, for what a dead writer left behind
 
 
 @dataclass
@@ -42,6 +46,7 @@ class MariadbWriter(Writer):
     mark: ClassVar[str] = "%s"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     _two_phase = False
+    _met_trouble = False
 
     def connect(self) -> Any:
         connection = pymysql.connect(
@@ -49,32 +54,26 @@ class MariadbWriter(Writer):
             user="root",
             database=_DATABASE,
             charset="utf8mb4",
-            connect_timeout=5,
+            connect_timeout=60,
             ssl_disabled=True,
         )
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 5")
-            self._finish_for_the_dead(cursor)
         return connection
 
-    def _finish_for_the_dead(self, cursor: Any, alive: bool = False) -> None:
-        """Commits or rolls back what a writer that is gone for good left prepared, or this one before a crash."""
-        cursor.execute("XA RECOVER")
-        for *_, name in cursor.fetchall():
-            owner = int(name) // IDENTIFIERS
-            if (owner == self.number and not alive) or owner <= self.number - _CREW:
-                with contextlib.suppress(pymysql.MySQLError):
-                    cursor.execute(f"XA {self.dice.choice(('COMMIT', 'ROLLBACK'))} '{int(name)}'")
-
-    def _recover(self, connection: Any) -> Any:
-        """What failed may have met the locks of a dead writer."""
-        connection = super()._recover(connection)
-        if connection is not None:
-            with contextlib.suppress(pymysql.MySQLError), connection.cursor() as cursor:
-                self._finish_for_the_dead(cursor, alive=True)
-        return connection
+    def _finish_for_the_dead(self, connection: Any) -> None:
+        """Between two transactions: ends what a writer that is gone left prepared, or this one before a crash."""
+        finish_prepared(connection, lambda owner: owner == self.number or owner <= self.number - _CREW, self.dice)
 
     def transaction(self, connection: Any, identifier: int) -> int:
+        if identifier % _LOOK_EVERY == 1 or self._met_trouble:
+            self._finish_for_the_dead(connection)
+        self._met_trouble = True  # what fails may have met the locks of a dead writer
+        done = self._some_transaction(connection, identifier)
+        self._met_trouble = False
+        return done
+
+    def _some_transaction(self, connection: Any, identifier: int) -> int:
         if self.dice.random() < self.truncating:
             return self._truncate(connection)
         self._two_phase = self.dice.random() < self.two_phase
@@ -106,10 +105,30 @@ class MariadbWriter(Writer):
         return growth if self._two_phase else super()._in_savepoint(cursor, identifier, growth)
 
 
+def finish_prepared(connection: Any, whose: Callable[[int], bool], dice: random.Random) -> int:
+    """Commits or rolls back prepared transactions of some writers; how many are left.
+
+    A transaction of a connection that the server has not given up yet cannot be ended by another: it is left. Only a
+    connection that commits each statement by itself may end what it did not begin (else XAER_OUTSIDE).
+    """
+    left = 0
+    with connection.cursor() as cursor:
+        cursor.execute("SET autocommit = 1")
+        cursor.execute("XA RECOVER")
+        for name in [int(name) for *_, name in cursor.fetchall() if whose(int(name) // IDENTIFIERS)]:
+            try:
+                cursor.execute(f"XA {dice.choice(('COMMIT', 'ROLLBACK'))} '{name}'")
+            except pymysql.MySQLError:
+                left += 1
+        cursor.execute("SET autocommit = 0")
+    return left
+
+
 class _PlaceBeside(Snapshots):
     """Planted: the end of the log, read beside the snapshot."""
 
     def _open_told(self, tables: Sequence[str]) -> Place:
+        self.before = self._look_before()
         self._begin()
         self._touch(self.connection, tables)
         with self._guard.cursor() as cursor:
@@ -193,6 +212,7 @@ class MariadbWorkload(Workload):
             unix_socket=str(self.server.socket),
             kind=self.kind,
             positions=self.positions,
+            connect_seconds=60,
         )
         source = XaAsTold(options) if self.mutation == XA else MysqlSource(options)
         source.snapshots_class = self._planted.get(self.mutation, Snapshots)
@@ -205,6 +225,15 @@ class MariadbWorkload(Workload):
     def writer(self, number: int, seed: int) -> Writer:
         shares = {"two_phase": self.traffic.two_phase, "truncating": self.traffic.truncating}
         return MariadbWriter(number, seed, socket=str(self.server.socket), **shares)
+
+    def writers_gone(self) -> None:
+        """Ends what they left prepared: nobody else would, and a lock would wait for it for ever."""
+        until = time.monotonic() + LONGEST_ABSENCE
+        with self.server.connect() as connection:
+            while left := finish_prepared(connection, lambda owner: True, random.Random(0)):
+                if time.monotonic() > until:
+                    raise WeirError(f"mariadb: {left} transactions that dead writers prepared cannot be ended")
+                time.sleep(0.05)
 
     def disturb(self) -> None:
         """In turn: every connection dropped, kill -9 and recovery."""

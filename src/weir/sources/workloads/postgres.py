@@ -24,7 +24,7 @@ from weir.sources.postgres.trigger_log import install_triggers
 from weir.sources.postgres.triggers import PostgresTriggersSource
 from weir.sources.servers.postgres import PostgresServer
 from weir.sources.source import Source
-from weir.sources.stress import Workload
+from weir.sources.stress import LONGEST_ABSENCE, Workload
 from weir.sources.workloads.postgres_naive import CutAtLogPosition, DeliverUpToFence, NumberedLog, WithoutLock
 from weir.sources.writers import Operation, Unknown, Writer
 
@@ -73,10 +73,7 @@ class PostgresWriter(Writer):
 
     def _finish_orphans(self, cursor: Any) -> None:
         """Transactions that were prepared by a writer that is dead by now."""
-        cursor.execute("SELECT gid FROM pg_prepared_xacts WHERE prepared < now() - interval '1 second'")
-        for (name,) in cursor.fetchall():
-            with contextlib.suppress(psycopg.Error):
-                cursor.execute(sql.SQL("COMMIT PREPARED {}").format(name))
+        finish_prepared(cursor, "prepared < now() - interval '1 second'")
 
     @property
     def operations(self) -> Sequence[tuple[Operation, float]]:  # type: ignore[override]
@@ -85,6 +82,14 @@ class PostgresWriter(Writer):
     def truncate(self, cursor: Any, identifier: int) -> int:
         self.execute(cursor, self.dice.choice(("TRUNCATE loose", "TRUNCATE loose, part", "TRUNCATE item")))
         raise Unknown
+
+
+def finish_prepared(cursor: Any, which: str) -> None:
+    """Commits what writers left prepared: it keeps its locks, TRUNCATE's too, for ever."""
+    cursor.execute(f"SELECT gid FROM pg_prepared_xacts WHERE {which}")
+    for (name,) in cursor.fetchall():
+        with contextlib.suppress(psycopg.Error):
+            cursor.execute(sql.SQL("COMMIT PREPARED {}").format(name))
 
 
 class PostgresWorkload(Workload):
@@ -134,8 +139,9 @@ class PostgresWorkload(Workload):
     @property
     def options(self) -> PostgresOptions:
         return PostgresOptions(
-            "pg", "postgres", host="127.0.0.1", port=self.server.port, user=ROLE, password=f"env:{PASSWORD}"
-        )
+            "pg", "postgres", host="127.0.0.1", port=self.server.port, user=ROLE, password=f"env:{PASSWORD}",
+            lock_timeout=120.0, load_timeout=300.0,
+        )  # fmt: skip
 
     def open(self) -> Source:
         return self._sources[self.mutation](self.options)
@@ -146,12 +152,17 @@ class PostgresWorkload(Workload):
     def forget(self) -> None:
         """A fresh load makes its slot anew, under the writers: the hardest case."""
         with self.server.connect() as admin:
-            until = time.monotonic() + 10
+            until = time.monotonic() + LONGEST_ABSENCE
             while admin.execute("SELECT 1 FROM pg_replication_slots WHERE active").fetchone():
                 if time.monotonic() > until:
                     break
                 time.sleep(0.05)
             admin.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
+    def writers_gone(self) -> None:
+        """Ends what the killed ones left prepared: nobody else would."""
+        with self.server.connect() as admin, admin.cursor() as cursor:
+            finish_prepared(cursor, "true")
 
     def disturb(self) -> None:
         """In turn: a crash of the server, and all our connections cut."""
