@@ -25,7 +25,7 @@ from weir.runtime.blocks import Block, Delivered, merged
 from weir.runtime.choice import Choice
 from weir.runtime.deltas import RoundCommits, delta_of
 from weir.runtime.machine import Machine
-from weir.runtime.sweeps import Numbering, schema_of_view
+from weir.runtime.sweeps import Costs, Numbering, schema_of_view
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
@@ -85,6 +85,11 @@ class MaintainedView:
         """Whether every transaction's state shall be kept."""
         return self.choice.asked == "complete"
 
+    @property
+    def level(self) -> str:
+        """What its readers see: where states between are not asked for, only a round's last one is kept."""
+        return "strong" if self.choice.level == "complete" and not self.complete else self.choice.level
+
     # -- the table -----------------------------------------------------------------------------------------------------
 
     @property
@@ -105,7 +110,7 @@ class MaintainedView:
     def notes(self) -> dict[str, str]:
         """Kept with every commit."""
         folders = {name: store.place.uri.rsplit("/", 1)[-1] for name, store in self.auxiliary.items()}
-        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.choice.level}
+        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.level}
         return {**notes, "auxiliary": json.dumps(folders)} if folders else notes
 
     def queries(self) -> dict[str, Query]:
@@ -222,6 +227,7 @@ class Unit:
     overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
     transactions: int = 0
     commits: int = 0
+    costs: Costs = Costs()  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
 

@@ -36,7 +36,7 @@ from weir.runtime.control import ControlServer, NoRunner, ask_runner
 from weir.runtime.explanation import Explanation
 from weir.runtime.keys import near
 from weir.runtime.kinds import SourceSpec, specify
-from weir.runtime.locking import RunnerLock
+from weir.runtime.locking import FOLDER, RunnerLock
 from weir.runtime.metrics import MetricsServer
 from weir.runtime.project import Project, RunKeys, ViewText
 from weir.runtime.reporting import status_of, write_status
@@ -126,8 +126,13 @@ class Warehouse:
         """The session that everything runs in."""
         if self._session is None:
             given = self._given
-            self._session = inside(given) if given is not None else open_session(self._master, settings=self._settings)
+            self._session = inside(given) if given is not None else self._open_session()
         return self._session
+
+    def _open_session(self) -> SparkSession:
+        """Spark's own words go to a file beside local tables."""
+        log = None if "://" in self.path else os.path.join(self.path, FOLDER, "spark.log")
+        return open_session(self._master, settings=self._settings, log=log)
 
     @property
     def survey(self) -> Survey:
@@ -266,7 +271,7 @@ class Warehouse:
         """For other processes: requests on this machine, metrics where wanted."""
         if "://" not in self.path:
             handlers: dict[str, Callable[..., Any]] = {
-                "verify": lambda names: [vars(each) for each in self._audits(names)],
+                "verify": lambda names: [vars(each) for each in self.verify_all(names)],
                 "status": self.status,
                 "stop": self._stopping.set,
             }
@@ -305,7 +310,7 @@ class Warehouse:
     def _scratch(self) -> str:
         """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder."""
         if "://" not in self.path:
-            return os.path.join(self.path, "_weir", "scratch")
+            return os.path.join(self.path, FOLDER, "scratch")
         import tempfile
 
         return self._resources.enter_context(tempfile.TemporaryDirectory(prefix="weir-"))
@@ -330,12 +335,17 @@ class Warehouse:
 
     def verify(self, name: str) -> Audit:
         """The online audit: the view against its definition over the sources at one vector, while these go on."""
-        self.parsed(name)
-        (found,) = self._audits([name])
+        (found,) = self.verify_all([name])
         return found
 
-    def _audits(self, names: list[str]) -> list[Audit]:
-        """By whoever maintains the warehouse: another process, or this one."""
+    def verify_all(self, names: Iterable[str] = ()) -> list[Audit]:
+        """The audit of several views (none named: all) in one round, at one vector.
+
+        By whoever maintains the warehouse: another process, or this one.
+        """
+        names = list(names) or list(self.views)
+        for name in names:
+            self.parsed(name)
         if self._engine is None:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
