@@ -77,7 +77,7 @@ def verify(
     from weir.runtime.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
-        audits = [warehouse.verify(name) for name in views or warehouse.views]
+        audits = warehouse.verify_all(views or ())
     for each in audits:
         if as_json:
             print_json(each.document())

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def status_of(
     if engine is None:
         return {**document, "running": False, "views": [_resting(name, tables) for name in names], "sources": []}
     costs = engine.costs
-    asked = {"lookups": costs.lookups, "keys": costs.keys, "rows": costs.rows, "bytes": costs.bytes}
+    asked = asdict(costs)
     return {
         **document,
         "running": True,
@@ -50,13 +51,14 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
         "lag": now - unit.caught_up_at if unit.caught_up_at else None,
         "last_commit": unit.committed_at or None,
         "positions": dict(unit.durable),
+        "asked": asdict(unit.costs),
     }
     return [
         {
             "name": view.name,
             "group": unit.name if len(unit.views) > 1 else "",
             "strategy": view.choice.strategy,
-            "level": view.choice.level,
+            "level": view.level,
             "arrival": view.last_arrival,
             **shared,
         }

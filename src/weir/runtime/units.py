@@ -20,12 +20,12 @@ from weir.algebra.query import Query, whole
 from weir.algebra.types import Schema
 from weir.algebra.view import View
 from weir.messages import Commit, Position, Update
+from weir.points import AFTER_COMMIT, reach
 from weir.runtime.blocks import Block, Delivered, merged
 from weir.runtime.choice import Choice
 from weir.runtime.deltas import RoundCommits, delta_of
 from weir.runtime.machine import Machine
-from weir.runtime.points import AFTER_COMMIT, AFTER_FILES, BEFORE_COMMIT, reach
-from weir.runtime.sweeps import Numbering, schema_of_view
+from weir.runtime.sweeps import Costs, Numbering, schema_of_view
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
@@ -85,6 +85,11 @@ class MaintainedView:
         """Whether every transaction's state shall be kept."""
         return self.choice.asked == "complete"
 
+    @property
+    def level(self) -> str:
+        """What its readers see: where states between are not asked for, only a round's last one is kept."""
+        return "strong" if self.choice.level == "complete" and not self.complete else self.choice.level
+
     # -- the table -----------------------------------------------------------------------------------------------------
 
     @property
@@ -105,7 +110,7 @@ class MaintainedView:
     def notes(self) -> dict[str, str]:
         """Kept with every commit."""
         folders = {name: store.place.uri.rsplit("/", 1)[-1] for name, store in self.auxiliary.items()}
-        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.choice.level}
+        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.level}
         return {**notes, "auxiliary": json.dumps(folders)} if folders else notes
 
     def queries(self) -> dict[str, Query]:
@@ -222,6 +227,7 @@ class Unit:
     overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
     transactions: int = 0
     commits: int = 0
+    costs: Costs = field(default_factory=Costs)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
 
@@ -294,12 +300,10 @@ def write(job: UnitWrite, spark: SparkSession) -> None:
 
 def commit_together(parts: Sequence[Follower], positions: Mapping[str, Position]) -> None:
     """The first part's table decides for all."""
-    reach(AFTER_FILES)
     leading, *following = parts
     transaction = 1 + max(part.store.head.transaction for part in parts)
     act = leading.store.load if leading.kind == LOAD else leading.store.append
     steps = {} if leading.kind == LOAD else {"steps": tuple(leading.steps or ())}
-    reach(BEFORE_COMMIT)
     act(leading.batch, positions, leading.arrivals, transaction, notes=leading.notes, followers=following, **steps)
     reach(AFTER_COMMIT)
 

@@ -29,13 +29,14 @@ from pyspark.sql import DataFrame, SparkSession
 from weir.algebra.errors import WeirError
 from weir.algebra.view import View
 from weir.runtime.audit import Audit, audit
+from weir.runtime.care import Care, clear_scratch
 from weir.runtime.channels import Channel
 from weir.runtime.choice import choose
 from weir.runtime.control import ControlServer, NoRunner, ask_runner
 from weir.runtime.explanation import Explanation
 from weir.runtime.keys import near
 from weir.runtime.kinds import SourceSpec, specify
-from weir.runtime.locking import RunnerLock
+from weir.runtime.locking import FOLDER, RunnerLock
 from weir.runtime.metrics import MetricsServer
 from weir.runtime.project import Project, RunKeys, ViewText
 from weir.runtime.reporting import status_of, write_status
@@ -70,6 +71,7 @@ class Warehouse:
         self.sources: dict[str, SourceSpec] = {}
         self.views: dict[str, ViewText] = {}
         self._engine: Engine | None = None
+        self._care: Care | None = None
         self._resources = ExitStack()
         self._survey: Survey | None = None
         self._stopping = threading.Event()
@@ -124,8 +126,13 @@ class Warehouse:
         """The session that everything runs in."""
         if self._session is None:
             given = self._given
-            self._session = inside(given) if given is not None else open_session(self._master, settings=self._settings)
+            self._session = inside(given) if given is not None else self._open_session()
         return self._session
+
+    def _open_session(self) -> SparkSession:
+        """Spark's own words go to a file beside local tables."""
+        log = None if "://" in self.path else os.path.join(self.path, FOLDER, "spark.log")
+        return open_session(self._master, settings=self._settings, log=log)
 
     @property
     def survey(self) -> Survey:
@@ -157,6 +164,14 @@ class Warehouse:
     ) -> None:
         """Maintains the views: until stopped, for some seconds, or until everything visible by now is committed."""
         engine = self._started(reload)
+        assert self._care is not None
+        with self._care.working():
+            self._keep_running(engine, until_caught_up, seconds, on_round)
+        self._tell(on_round, RoundReport())
+
+    def _keep_running(
+        self, engine: Engine, until_caught_up: bool, seconds: float | None, on_round: OnRound | None
+    ) -> None:
         end = None if seconds is None else time.monotonic() + seconds
         asked = time.time()
         while not self._stopping.is_set() and (end is None or time.monotonic() < end):
@@ -168,7 +183,6 @@ class Warehouse:
             self._pause(report)
         with self._turn:
             engine.flush()
-        self._tell(on_round, RoundReport())
 
     def _caught_up(self, engine: Engine, asked: float, report: RoundReport) -> bool:
         """Whether all that was visible when ``run`` was called is committed; a view that cannot be is said."""
@@ -243,7 +257,10 @@ class Warehouse:
         lock.take()
         self._resources.callback(lock.release)
         try:
+            if "://" not in self.path:
+                clear_scratch(self._scratch())
             self._engine = self._make_engine(again)
+            self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
         except BaseException:
             self._resources.close()
@@ -254,7 +271,7 @@ class Warehouse:
         """For other processes: requests on this machine, metrics where wanted."""
         if "://" not in self.path:
             handlers: dict[str, Callable[..., Any]] = {
-                "verify": lambda names: [vars(each) for each in self._audits(names)],
+                "verify": lambda names: [vars(each) for each in self.verify_all(names)],
                 "status": self.status,
                 "stop": self._stopping.set,
             }
@@ -293,7 +310,7 @@ class Warehouse:
     def _scratch(self) -> str:
         """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder."""
         if "://" not in self.path:
-            return os.path.join(self.path, "_weir", "scratch")
+            return os.path.join(self.path, FOLDER, "scratch")
         import tempfile
 
         return self._resources.enter_context(tempfile.TemporaryDirectory(prefix="weir-"))
@@ -318,12 +335,17 @@ class Warehouse:
 
     def verify(self, name: str) -> Audit:
         """The online audit: the view against its definition over the sources at one vector, while these go on."""
-        self.parsed(name)
-        (found,) = self._audits([name])
+        (found,) = self.verify_all([name])
         return found
 
-    def _audits(self, names: list[str]) -> list[Audit]:
-        """By whoever maintains the warehouse: another process, or this one."""
+    def verify_all(self, names: Iterable[str] = ()) -> list[Audit]:
+        """The audit of several views (none named: all) in one round, at one vector.
+
+        By whoever maintains the warehouse: another process, or this one.
+        """
+        names = list(names) or list(self.views)
+        for name in names:
+            self.parsed(name)
         if self._engine is None:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
