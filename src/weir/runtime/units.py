@@ -227,7 +227,7 @@ class Unit:
     overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
     transactions: int = 0
     commits: int = 0
-    costs: Costs = Costs()  # what was asked of the sources for it
+    costs: Costs = field(default_factory=Costs)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
 
