@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
+from weir import points
 from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
@@ -22,7 +23,6 @@ from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.algorithms.sweeping import width
 from weir.messages import Ask, NodeMessage
-from weir.runtime import points
 from weir.runtime.blame import SourceFailed, explained
 from weir.runtime.blocks import pack
 from weir.runtime.channels import Channel

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from weir.runtime import points
+from weir import points
 from weir.runtime.answering import Answering
 from weir.runtime.blocks import Block, needed_schemas
 from weir.runtime.channels import Channel
@@ -177,6 +177,7 @@ class Engine:
                 (view, name, evaluate(query, tables)) for view in unit.views for name, query in view.queries().items()
             ]
             stores = [view.table_for(name, value.schema, self.spark) for view, name, value in values]
+            points.reach(points.LOADING)
             parts: list[Follower] = [
                 loaded_part(store, value, {**view.notes, "load": why})
                 for store, (view, _, value) in zip(stores, values, strict=True)

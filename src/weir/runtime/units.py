@@ -20,11 +20,11 @@ from weir.algebra.query import Query, whole
 from weir.algebra.types import Schema
 from weir.algebra.view import View
 from weir.messages import Commit, Position, Update
+from weir.points import AFTER_COMMIT, reach
 from weir.runtime.blocks import Block, Delivered, merged
 from weir.runtime.choice import Choice
 from weir.runtime.deltas import RoundCommits, delta_of
 from weir.runtime.machine import Machine
-from weir.runtime.points import AFTER_COMMIT, AFTER_FILES, BEFORE_COMMIT, reach
 from weir.runtime.sweeps import Costs, Numbering, schema_of_view
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
@@ -300,12 +300,10 @@ def write(job: UnitWrite, spark: SparkSession) -> None:
 
 def commit_together(parts: Sequence[Follower], positions: Mapping[str, Position]) -> None:
     """The first part's table decides for all."""
-    reach(AFTER_FILES)
     leading, *following = parts
     transaction = 1 + max(part.store.head.transaction for part in parts)
     act = leading.store.load if leading.kind == LOAD else leading.store.append
     steps = {} if leading.kind == LOAD else {"steps": tuple(leading.steps or ())}
-    reach(BEFORE_COMMIT)
     act(leading.batch, positions, leading.arrivals, transaction, notes=leading.notes, followers=following, **steps)
     reach(AFTER_COMMIT)
 

@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weir.algebra.errors import WeirError
 from weir.algebra.view import View
 from weir.runtime.audit import Audit, audit
+from weir.runtime.care import Care, clear_scratch
 from weir.runtime.channels import Channel
 from weir.runtime.choice import choose
 from weir.runtime.control import ControlServer, NoRunner, ask_runner
@@ -70,6 +71,7 @@ class Warehouse:
         self.sources: dict[str, SourceSpec] = {}
         self.views: dict[str, ViewText] = {}
         self._engine: Engine | None = None
+        self._care: Care | None = None
         self._resources = ExitStack()
         self._survey: Survey | None = None
         self._stopping = threading.Event()
@@ -162,6 +164,14 @@ class Warehouse:
     ) -> None:
         """Maintains the views: until stopped, for some seconds, or until everything visible by now is committed."""
         engine = self._started(reload)
+        assert self._care is not None
+        with self._care.working():
+            self._keep_running(engine, until_caught_up, seconds, on_round)
+        self._tell(on_round, RoundReport())
+
+    def _keep_running(
+        self, engine: Engine, until_caught_up: bool, seconds: float | None, on_round: OnRound | None
+    ) -> None:
         end = None if seconds is None else time.monotonic() + seconds
         asked = time.time()
         while not self._stopping.is_set() and (end is None or time.monotonic() < end):
@@ -173,7 +183,6 @@ class Warehouse:
             self._pause(report)
         with self._turn:
             engine.flush()
-        self._tell(on_round, RoundReport())
 
     def _caught_up(self, engine: Engine, asked: float, report: RoundReport) -> bool:
         """Whether all that was visible when ``run`` was called is committed; a view that cannot be is said."""
@@ -248,7 +257,10 @@ class Warehouse:
         lock.take()
         self._resources.callback(lock.release)
         try:
+            if "://" not in self.path:
+                clear_scratch(self._scratch())
             self._engine = self._make_engine(again)
+            self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
         except BaseException:
             self._resources.close()

@@ -14,8 +14,8 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from weir import points
 from weir.messages import Position
-from weir.runtime import points
 from weir.runtime.blame import explained
 from weir.runtime.readiness import Readiness
 from weir.runtime.units import RUNNING, Unit, UnitWrite, write

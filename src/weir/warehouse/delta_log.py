@@ -227,11 +227,13 @@ def open_table(place: Place, version: int | None = None) -> DeltaTable:
 
 
 def _refuse_occupied(place: Place) -> None:
+    """What a process that was killed while creating has left in the log's folder is no table, and is written over."""
     try:
-        found = place.listing()
+        found = [name for name in place.listing() if not name.startswith(f"{LOG}/")]
+        taken = place.has_table()
     except OSError as problem:
         raise place.cannot_write(problem) from problem
-    if any(name.startswith(f"{LOG}/") for name in found):
+    if taken:
         raise NotAView(f"there is a Delta table at '{place.uri}' already: open it, or give the view another path.")
     if found:
         raise NotAView(f"the folder '{place.uri}' is not empty ({min(found)}): give the view a folder of its own.")

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.types import Schema
 from weir.messages import Position
+from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, COMPACTING, reach
 from weir.warehouse import publishing, retention
 from weir.warehouse.addressing import find_state
 from weir.warehouse.arrow_engine import ArrowEngine
@@ -160,7 +161,9 @@ class ViewStore:
         try:
             for part in parts:
                 written.append(part.store._write_part(part, transaction, self.place))
+                reach(AFTER_FILES)
             mine, *others = written
+            reach(BEFORE_COMMIT)
             version = self._commit_after_own(replace(mine.record, followers=tuple(others)), mine.files)
         except StoreError:
             for part, waiting in zip(parts, written, strict=False):
@@ -168,6 +171,7 @@ class ViewStore:
             raise
         self._transaction = transaction
         for each, decided in zip(followers, others, strict=True):
+            reach(BETWEEN_COMMITS)
             bring_forward(each.store.log, decided, self.place.uri)
             each.store._transaction = transaction
         self._settled = transaction
@@ -283,13 +287,17 @@ class ViewStore:
         state = self.log.state(head.version)
         if not state.only(TAIL) and not (kind == FOLD and state.only(NET_OLD, NET_NEW)):
             return None
+        reach(COMPACTING)
         written = write(state, head.last_arrival)
         removed = state.only(*folders)
+        reach(COMPACTING)
         try:
-            return self._exchange(kind, state, removed, written)
+            version = self._exchange(kind, state, removed, written)
         except StoreError:
             self.place.discard(file.name for file in written)
             raise
+        reach(COMPACTING)
+        return version
 
     def _exchange(self, kind: str, read: State, removed: Sequence[DataFile], written: list[DataFile]) -> int | None:
         while True:
