@@ -53,7 +53,8 @@ class _Server:
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Rows:
         cursor: Any = self._connection.cursor()
         cursor.execute(statement.replace("?", "%s"), values)
-        return cursor
+        rows: Rows = cursor
+        return rows
 
     def close(self) -> None:
         self._connection.close()
