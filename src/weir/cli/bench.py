@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from weir.algebra.errors import WeirError
+from weir.cli.soak import soak
 
 bench_app = typer.Typer(
     help="Measure: the papers' figures, the simulator, the sources, the engine.", no_args_is_help=True
