@@ -51,9 +51,10 @@ class _Server:
         self._connection = connection
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Rows:
-        cursor: Any = self._connection.cursor()
-        cursor.execute(statement.replace("?", "%s"), values)
-        return cursor
+        rows: Any = self._connection.cursor()
+        rows.execute(statement.replace("?", "%s"), values)
+        found: Rows = rows
+        return found
 
     def close(self) -> None:
         self._connection.close()
