@@ -1,4 +1,4 @@
-"""``weir run``, ``status``, ``query``, ``verify``, ``compact`` and ``publish`` on a project, read as a user reads them."""
+"""``weir run``, ``status``, ``query``, ``verify``, ``compact``, ``publish`` on a project, read as a user reads them."""
 
 from __future__ import annotations
 
