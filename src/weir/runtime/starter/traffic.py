@@ -51,10 +51,10 @@ class _Server:
         self._connection = connection
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Rows:
-        rows: Any = self._connection.cursor()
-        rows.execute(statement.replace("?", "%s"), values)
-        found: Rows = rows
-        return found
+        cursor: Any = self._connection.cursor()
+        cursor.execute(statement.replace("?", "%s"), values)
+        rows: Rows = cursor
+        return rows
 
     def close(self) -> None:
         self._connection.close()
