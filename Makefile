@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup servers demo test lint clean
+.PHONY: setup servers demo test slow lint clean
 
 setup: $(VENV)/.ready
 
@@ -11,8 +11,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup
 	PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup
 	touch $@
 
-demo: setup
-	$(BIN)/weir demo
+# SOURCES=servers: the same on a PostgreSQL and a MariaDB server, which it starts and stops itself.
+SOURCES ?= sqlite
+demo: setup $(if $(filter servers,$(SOURCES)),servers)
+	$(BIN)/weir demo --sources $(SOURCES)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -23,7 +25,11 @@ servers:
 	scripts/setup servers
 
 test: lint servers
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not slow"
+
+# What takes a minute or more each: stress, soak, clusters. CI runs it after `make test`.
+slow: setup servers
+	$(BIN)/pytest -m slow
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

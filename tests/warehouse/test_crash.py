@@ -114,3 +114,13 @@ def test_young_files_are_not_orphans(store: ViewStore) -> None:
     assert store.clean_orphans() == []
     assert store.append(staged, {"s": 3}, (3, 3), 3).fresh
     assert rows_of(store.read_arrow()) == [*BEFORE, (9, "s")]
+
+
+def test_a_table_whose_creation_was_killed_can_be_created(tmp_path: Path) -> None:
+    """Half of the first log entry, under the name it had while it was written, is not in the way."""
+    log = tmp_path / "view" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json#1").write_text('{"protocol":')
+    store = ViewStore.create(tmp_path / "view", AB)
+    store.load(ab((1, "x", 1)), {"s": 1}, (1, 1), 1)
+    assert rows_of(ViewStore.open(tmp_path / "view").read_arrow()) == [(1, "x")]

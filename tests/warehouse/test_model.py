@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import random
+import re
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from tests.warehouse.batches import AB, bag_of, batch
+from tests.warehouse.batches import AB, ab, bag_of, batch
 from weir.algebra.memory import MemoryBag
-from weir.warehouse.columns import ARRIVAL
+from weir.warehouse import spark_engine
+from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT
 from weir.warehouse.record import AsOf
 from weir.warehouse.row_hash import row_hashes
 from weir.warehouse.store import ViewStore
@@ -71,16 +75,56 @@ def test_spark_reads_nets_and_folds_the_same(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.spark
-def test_a_load_by_spark_spreads_rows_of_one_hash(spark: SparkSession, tmp_path: Path) -> None:
-    """The base keeps one row per hash, the others stay in the log, and all are shown with their counts."""
-    store = ViewStore.create(tmp_path / "view", AB, hash_bits=1)
-    rows = [((number % 5, "x"), 1, 0) for number in range(13)]
-    store.load(spark.createDataFrame(batch(AB, rows)), {"s": 1}, (1, 1), 1)
-    kinds = {file.name.partition("/")[0]: file.rows for file in store.log.state().files}
-    assert kinds["base"] <= 2
-    assert kinds["base"] + kinds["log"] == 5
-    expected = MemoryBag.weighted(AB, [(row, weight) for row, weight, _ in rows])
-    assert bag_of(store.read(spark).toArrow(), AB) == expected == bag_of(store.read_arrow(), AB)
+@pytest.mark.parametrize("hash_bits", [64, 2])
+@pytest.mark.parametrize("driver_bytes", [0, spark_engine.DRIVER_BYTES])
+def test_every_plan_reads_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_bits: int, driver_bytes: int
+) -> None:
+    """Sets (no weight is read, no row repeated), bags and counts below zero; netted by the driver and by Spark; with
+    and without a tail; hashes that collide or do not: always what the bags say."""
+    monkeypatch.setattr(spark_engine, "DRIVER_BYTES", driver_bytes)
+    store, first = ViewStore.create(tmp_path / "view", AB, hash_bits=hash_bits), [((n, "x"), 1) for n in range(12)]
+    deltas: list[list[tuple[tuple[int, str | None], int]]] = [
+        [((1, "x"), -1), ((2, "x"), -1), ((20, "new"), 1), ((21, None), 1)],  # only takes away what is there once
+        [((3, "x"), 2), ((20, "new"), -1), ((1, "x"), 1), ((30, "y"), -1)],  # counts above 1, back again, below zero
+        [((30, "y"), 2), ((4, "x"), -3), ((3, "x"), -1), ((40, "z"), 1)],
+    ]
+    store.load(batch(AB, [(row, weight, 1) for row, weight in first]), {}, (1, 1), 1)
+    bag = MemoryBag.weighted(AB, first)
+    for number, delta in enumerate(deltas, start=2):
+        store.append(batch(AB, [(row, weight, number) for row, weight in delta]), {}, (number, number), number)
+        bag = bag + MemoryBag.weighted(AB, delta)
+        for compact in (lambda _: None, store.net):
+            compact(spark)
+            assert bag_of(store.read(spark).toArrow(), AB) == bag.positive(), f"delta {number}"
+    store.fold(spark)
+    assert bag_of(store.read(spark).toArrow(), AB) == bag.positive() == bag_of(store.read_arrow(), AB)
+    assert store.read(spark, counted=True).toArrow().num_rows == len(dict(bag.positive().items()))
+
+
+@pytest.mark.spark
+def test_a_query_reads_the_columns_that_it_asks_for(spark: SparkSession, tmp_path: Path) -> None:
+    """A netted log of a set costs the hash beside the columns asked for; of a bag the weight, too; columns of the log
+    are not compared."""
+    store = ViewStore.create(tmp_path / "view", AB)
+    store.load(ab((1, "x", 1), (2, "y", 1)), {}, (1, 1), 1)
+    store.append(ab((1, "x", -1), (3, "z", 1), arrival=2), {}, (2, 2), 2)
+    store.net(spark)
+    assert scanned(store.read(spark).select("a")) == [{"a", HASH}, {HASH}]
+    store.append(ab((2, "y", 1), arrival=3), {}, (3, 3), 3)
+    store.net(spark)
+    assert scanned(store.read(spark).select("a")) == [{"a", HASH, WEIGHT}, {HASH, WEIGHT}]
+    store.fold(spark)
+    assert scanned(store.read(spark).select("a")) == [{"a", WEIGHT}]
+
+
+def scanned(frame: DataFrame) -> list[set[str]]:
+    """The columns of every scan in the plan."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        frame.explain()
+    schemas = re.findall(r"ReadSchema: struct<(.*?)>", out.getvalue())
+    return [{column.partition(":")[0] for column in schema.split(",")} for schema in schemas]
 
 
 @pytest.mark.spark

@@ -120,6 +120,15 @@ def test_a_load_replaces_the_view(store: ViewStore) -> None:
     assert rows_of_sorted(store, AsOf(arrival=4)) == STATES[4]
 
 
+def test_a_load_of_several_arrivals_has_no_states_between(store: ViewStore) -> None:
+    """Rows put in place of others are one state; what it would have been on the way is not invented."""
+    three_batches(store)
+    store.load(ab((7, "q", 1)), {"s": 20}, (5, 8), 4)
+    assert rows_of(store.read_arrow(AsOf(arrival=8))) == [(7, "q")]
+    with pytest.raises(NoSuchState, match="no state as of arrival 6"):
+        store.read_arrow(AsOf(arrival=6))
+
+
 def test_a_second_writer_is_told(store: ViewStore) -> None:
     """Of two writers that both opened the view, the one that comes second writes nothing and says why."""
     other = ViewStore.open(store.place.uri)

@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-bench_app = typer.Typer(help="Measure: the papers' figures, the simulator and the sources.", no_args_is_help=True)
+from weir.algebra.errors import WeirError
+from weir.cli.soak import soak
+
+bench_app = typer.Typer(
+    help="Measure: the papers' figures, the simulator, the sources, the engine.", no_args_is_help=True
+)
+bench_app.command()(soak)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
@@ -196,3 +202,54 @@ def sources(
     Console().print(benchmark.table(results))
     for note in benchmark.notes(results):
         Console().print(note, highlight=False)
+
+
+@bench_app.command()
+def tpch(
+    scale: Annotated[float, typer.Option(help="TPC-H scale: 1 is 6 million order lines.", min=0.001)] = 1.0,
+    scales: Annotated[str, typer.Option(help="Several scales, as in 0.1,1, to see that cost stays flat.")] = "",
+    sources: Annotated[str, typer.Option(help="postgres, sqlite, mariadb or mixed; private ones are started.")] = (
+        "postgres"
+    ),
+    repeats: Annotated[int, typer.Option(help="Batches of each size.", min=1)] = 5,
+    changes: Annotated[str, typer.Option(help="Sizes of the batches, in row changes.")] = "1,100,10000",
+    seed: Annotated[int, typer.Option(help="Decides which rows change.")] = 0,
+    as_json: AsJson = False,
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-tpch"),
+) -> None:
+    """A view over five TPC-H tables at three sources: maintained, recomputed on Spark, and by bare drivers.
+
+    Exits with 1 if the maintained view differs from the recomputed one, or its audit finds a difference.
+    """
+    from weir.bench.tpch.run import Plan, all_apart, measure  # Spark is slow to load
+
+    sizes = tuple(int(each) for each in _numbers("--changes", changes))
+    wanted = _numbers("--scales", scales) if scales else [scale]
+    plans = [Plan(each, sources, sizes, repeats, seed=seed) for each in wanted]
+    progress = Console(stderr=True, quiet=as_json)
+    outcomes = [measure(plan, all_apart, lambda text: progress.print(text, style="dim")) for plan in plans]
+    from weir.bench.tpch import report
+
+    if as_json:
+        typer.echo(json.dumps(report.document(outcomes), indent=1))
+    else:
+        console = Console()
+        for outcome in outcomes:
+            console.print(report.table(outcome))
+            console.print("\n".join([*report.remarks(outcome), ""]), highlight=False)
+        for miss in report.misses(outcomes):
+            console.print(f"target missed: {miss}", highlight=False)
+        console.print(f"picture: {report.picture(outcomes, out)}", highlight=False)
+    if not report.exact(outcomes):
+        raise typer.Exit(1)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    """Positive numbers with commas between them."""
+    try:
+        found = [float(each) for each in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) <= 0:
+        raise WeirError(f"{option} '{text}': give numbers above 0 with commas between them, as in 0.1,1")
+    return found

@@ -6,6 +6,7 @@ fails, each unit's are tried alone, so that one unit's trouble is not another's.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
+from weir import points
 from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
@@ -21,7 +23,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.algorithms.sweeping import width
 from weir.messages import Ask, NodeMessage
-from weir.runtime import points
+from weir.runtime.blame import SourceFailed, explained
 from weir.runtime.blocks import pack
 from weir.runtime.channels import Channel
 from weir.runtime.lookups import Access, LookupServer, SharedSnapshot
@@ -35,14 +37,6 @@ from weir.spark.arrow_bag import ArrowBag
 T = TypeVar("T")
 
 
-class SourceFailed(WeirError):
-    """A source failed while it was asked."""
-
-    def __init__(self, problem: WeirError, source: str) -> None:
-        super().__init__(str(problem))
-        self.problem, self.source = problem, source
-
-
 class Answering:
     """Answers questions of one engine's views."""
 
@@ -52,6 +46,7 @@ class Answering:
         self.spark, self.readiness, self.channels, self.schemas = spark, readiness, readiness.channels, schemas
         self.tasks, self.host = tasks, host
         self.costs = Costs()
+        self._counting = threading.Lock()  # sources answer in threads of their own
         self.round = 0
         self._server: LookupServer | None = None
 
@@ -71,35 +66,32 @@ class Answering:
         """Answers what is asked now, sweeps aside; whether there was anything."""
         try:
             asked = [(machine, ask) for machine in machines for ask in machine.take_asks()]
-            for machine, ask, future in [(machine, ask, self._ask(ask)) for machine, ask in asked]:
+            for machine, ask, future in [(machine, ask, self._ask(unit, ask)) for machine, ask in asked]:
                 machine.answered(_result(future, ask.source))
             mail = [(machine, *letter) for machine in machines for letter in machine.take_mail()]
             for machine, source, message in mail:
-                _result(self._hand_over(machine, source, message), source)
-        except SourceFailed as failed:
-            self.readiness.blame(self.channels[failed.source], failed.problem)
-            return True
-        except WeirError as problem:
-            self.readiness.fail(unit, problem)
+                _result(self._hand_over(unit, machine, source, message), source)
+        except Exception as problem:
+            self.readiness.trouble(unit, problem)
             return True
         return bool(asked or mail)
 
     # -- by a source's own thread --------------------------------------------------------------------------------------
 
-    def _ask(self, ask: Ask) -> Future[Any]:
+    def _ask(self, unit: Unit, ask: Ask) -> Future[Any]:
         channel = self.channels[ask.source]
-        return channel.call(lambda _: answer(ask, partial(self._fetch, channel)))
+        return channel.call(lambda _: answer(ask, partial(self._fetch, unit, channel)))
 
-    def _hand_over(self, machine: Machine, source: str, message: NodeMessage) -> Future[None]:
+    def _hand_over(self, unit: Unit, machine: Machine, source: str, message: NodeMessage) -> Future[None]:
         """To the node that lives at the source."""
         channel = self.channels[source]
-        return channel.call(lambda _: machine.node_received(source, message, partial(self._fetch, channel)))
+        return channel.call(lambda _: machine.node_received(source, message, partial(self._fetch, unit, channel)))
 
-    def _fetch(self, channel: Channel, lookup: Lookup) -> Bag:
+    def _fetch(self, unit: Unit, channel: Channel, lookup: Lookup) -> Bag:
         points.reach(points.BETWEEN_HOPS)
         (found,) = channel.source.look((lookup,))
         keys: Any = lookup.keys
-        self.costs += Costs(1, 0 if keys is None else len(keys), found.rows.num_rows, found.rows.nbytes)
+        self._count(unit, Costs(1, 0 if keys is None else len(keys), found.rows.num_rows, found.rows.nbytes))
         return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found.rows)
 
     # -- by Spark ------------------------------------------------------------------------------------------------------
@@ -117,26 +109,28 @@ class Answering:
         for unit in waiting:
             try:
                 self._sweep([unit], sweeps[unit.name])
-            except SourceFailed as failed:
-                self.readiness.blame(self.channels[failed.source], failed.problem)
             except WeirError as problem:
-                self.readiness.fail(unit, problem)
+                self.readiness.trouble(unit, problem)
         return bool(waiting)
 
     def _sweep(self, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
         views = {id(view.machine): view for unit in units for view in unit.views}
+        unit_of = {id(view.machine): unit for unit in units for view in unit.views}
         orders = [_order(views[id(sweep.machine)], sweep) for sweep in sweeps]
         access = {source: self._access(source) for unit in units for source in unit.sources}
         try:
             deltas = sweep_on_spark(self.spark, orders, access, self.tasks)
-        except WeirError:
-            raise
-        except Exception as problem:  # Spark wraps what its tasks met, classic and Connect differently
-            raise self._explained(units, problem) from problem
+        except Exception as problem:
+            raise explained(problem, ", ".join(unit.name for unit in units), access) from problem
         points.reach(points.AFTER_SWEEP)
         for sweep, delta in zip(sweeps, deltas, strict=True):
-            self.costs += delta.costs
+            self._count(unit_of[id(sweep.machine)], delta.costs)
             sweep.machine.swept(sweep, delta)
+
+    def _count(self, unit: Unit, costs: Costs) -> None:
+        with self._counting:
+            self.costs += costs
+            unit.costs += costs
 
     def _access(self, source: str) -> Access:
         visit = self.channels[source].visit
@@ -153,18 +147,6 @@ class Answering:
             raise WeirError(f"source {source}: the snapshot of round {round_} is gone")
         points.reach(points.BETWEEN_HOPS)
         return self.channels[source].look(lookups)
-
-    def _explained(self, units: Sequence[Unit], problem: Exception) -> WeirError:
-        """What a task met, in our own words where the error is ours; a source that is gone is to blame."""
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        ours = [line.partition(": ") for line in lines if line.startswith("weir.") and ": " in line]
-        if not ours:
-            names = ", ".join(unit.name for unit in units)
-            return WeirError(f"{names}: {lines[0] if lines else type(problem).__name__}")
-        kind, _, said = ours[-1]
-        guilty = [source for unit in units for source in unit.sources if source in said]
-        is_a_source = kind.startswith("weir.sources") and "SchemaChanged" not in kind
-        return SourceFailed(WeirError(said), guilty[0]) if is_a_source and guilty else WeirError(said)
 
     def close(self) -> None:
         if self._server is not None:

@@ -70,6 +70,19 @@ class Block:
         for number in sorted(wanted):
             yield Delivered(self, number)
 
+    def followed_by(self, other: Block) -> Block:
+        """This block and then another of the same source, as one."""
+        if not self.transactions and not self.truncated:
+            return other
+        count = len(self.transactions)
+        both = Block.__new__(Block)
+        both.source, both.position, both.schemas = self.source, other.position, self.schemas
+        both.transactions, both.truncated = self.transactions + other.transactions, self.truncated | other.truncated
+        later = {relation: _shifted(table, count) for relation, table in other.tables.items()}
+        both.tables = {**self.tables, **later}
+        both.tables |= {r: pa.concat_tables([self.tables[r], later[r]]) for r in self.tables.keys() & later.keys()}
+        return both
+
     def without(self, numbers: Iterable[int]) -> Block:
         """The block less some transactions."""
         gone = set(numbers)
@@ -223,6 +236,11 @@ def _numbered(table: pa.Table, inside: Numbers, outside: Numbers) -> pa.Table:
 def _renumbered(table: pa.Table, kept: Sequence[int]) -> pa.Table:
     rows = _numbered(table, np.array(kept, np.int64), np.arange(len(kept), dtype=np.int64))
     return rows.rename_columns([TRANSACTION if name == NUMBER else name for name in rows.column_names])
+
+
+def _shifted(table: pa.Table, by: int) -> pa.Table:
+    numbers = pa.array(numbers_of(table) + by, pa.int64())
+    return table.set_column(table.schema.get_field_index(TRANSACTION), TRANSACTION, numbers)
 
 
 def _in_order(table: pa.Table) -> pa.Table:

@@ -55,6 +55,7 @@ class RunKeys(BaseModel):
     max_batch: int = Field(default=10_000, ge=1)  # transactions swept together
     poll: float = Field(default=0.05, gt=0)  # seconds between two looks at an idle source
     compact_after: float = Field(default=0.1, gt=0)  # share of the log in a view
+    keep_days: float = Field(default=0.0, ge=0)  # how long old states can be read; 0: for ever
     metrics_port: int = Field(default=0, ge=0, le=65_535)  # 0: off
 
 

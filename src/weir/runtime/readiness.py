@@ -17,6 +17,7 @@ from typing import TypeVar
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
+from weir.runtime.blame import SourceFailed, explained
 from weir.runtime.channels import Channel
 from weir.runtime.units import FAILED, NEW, WAITING, Unit
 from weir.sources.source import LoadAgain, SchemaChanged, Source
@@ -113,6 +114,14 @@ class Readiness:
         channel.retry_at = time.monotonic() + min(_MOST_PAUSE, 0.2 * 2 ** min(channel.tries, 10))
         for unit in units:
             self.let_wait(unit, f"waits for source {channel.name}: {problem}")
+
+    def trouble(self, unit: Unit, problem: Exception) -> None:
+        """A unit could not be brought on: its views wait for the source that is to blame, or stop."""
+        told = explained(problem, unit.name, unit.sources)
+        if isinstance(told, SourceFailed):
+            self.blame(self.channels[told.source], told.problem)
+        else:
+            self.fail(unit, told)
 
     def let_wait(self, unit: Unit, why: str, pause: float = 0.0) -> None:
         unit.forget()

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from weir.algebra.errors import WeirError
-from weir.runtime import points
+from weir import points
 from weir.runtime.answering import Answering
 from weir.runtime.blocks import Block, needed_schemas
 from weir.runtime.channels import Channel
@@ -30,7 +29,7 @@ from weir.runtime.readiness import Readiness
 from weir.runtime.sweeps import Costs
 from weir.runtime.units import NEW, RUNNING, MaintainedView, Unit, UnitWrite, commit_together, loaded_part
 from weir.runtime.writer import Writer
-from weir.sources.source import Source
+from weir.sources.source import Source, Visit
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.following import Follower
 
@@ -67,7 +66,7 @@ class Engine:
     """Sources, units, and the round that joins them."""
 
     def __init__(
-        self, spark: SparkSession, channels: Mapping[str, Channel], units: Sequence[Unit], settings: Settings
+        self, spark: SparkSession, channels: dict[str, Channel], units: list[Unit], settings: Settings
     ) -> None:
         self.spark, self.channels, self.units, self.settings = spark, channels, units, settings
         self.schemas = needed_schemas(view.view for unit in units for view in unit.views)
@@ -75,6 +74,14 @@ class Engine:
         self.answering = Answering(spark, self.readiness, self.schemas, settings.tasks, settings.host)
         self.writer = Writer(spark, self.readiness)
         self.rounds = 0
+
+    def admit(self, units: Sequence[Unit], channels: Mapping[str, Channel]) -> None:
+        """More units, between two rounds. Their sources are resumed for them too: other columns, other positions."""
+        self.units.extend(units)
+        self.channels.update(channels)
+        self.schemas.update(needed_schemas(view.view for unit in self.units for view in unit.views))
+        for source in (source for unit in units for source in unit.sources):
+            self.channels[source].open = False
 
     @property
     def costs(self) -> Costs:
@@ -85,7 +92,7 @@ class Engine:
         began, seen, report = time.monotonic(), time.time(), RoundReport()
         self.writer.collect(self.units)
         self.readiness.make_ready()
-        held = self._hold()
+        held = self._visit_all(bool(audits))
         try:
             points.reach(points.AFTER_VISIT)
             units = [unit for unit in self.readiness.live() if all(source in held for source in unit.sources)]
@@ -101,16 +108,32 @@ class Engine:
 
     # -- visits --------------------------------------------------------------------------------------------------------
 
-    def _hold(self) -> dict[str, Block]:
-        """Visits every source at once, each in its thread; what is delivered, by source."""
+    def _visit_all(self, must_hold: bool) -> dict[str, Block]:
+        """Visits every source, all at once; what is delivered, by source.
+
+        Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
+        """
         channels = [channel for channel in self.readiness.needed() if channel.open]
-        visits = [(channel, channel.call(lambda source: source.visit(hold=True))) for channel in channels]
+        blocks = self._visit(channels, lambda source: not source.locks_to_hold)
+        must_hold |= any(unit.state == NEW for unit in self.readiness.live())
+        if must_hold or any(block.transactions or block.truncated for block in blocks.values()):
+            later = [channel for channel in channels if channel.name in blocks and channel.visit is None]
+            for name, block in self._visit(later, lambda source: True).items():
+                blocks[name] = blocks[name].followed_by(block)
+        return {name: block for name, block in blocks.items() if self.channels[name].open}
+
+    def _visit(self, channels: Sequence[Channel], hold: Callable[[Source], bool]) -> dict[str, Block]:
+        def visit(source: Source) -> tuple[Visit, bool]:
+            holding = hold(source)
+            return source.visit(hold=holding), holding
+
         blocks = {}
-        for channel, visit in visits:
-            if self.readiness.settled(channel, visit):
-                channel.visit = visit.result()
-                channel.transactions += len(channel.visit.transactions)
-                blocks[channel.name] = Block(channel.name, channel.visit, self.schemas)
+        for channel, future in [(channel, channel.call(visit)) for channel in channels]:
+            if self.readiness.settled(channel, future):
+                found, holding = future.result()
+                channel.visit = found if holding else None
+                channel.transactions += len(found.transactions)
+                blocks[channel.name] = Block(channel.name, found, self.schemas)
         return blocks
 
     def _release(self, held: Iterable[str]) -> None:
@@ -131,8 +154,8 @@ class Engine:
                 return False
             before = unit.transactions
             unit.receive(blocks)
-        except WeirError as problem:
-            self.readiness.fail(unit, problem)
+        except Exception as problem:
+            self.readiness.trouble(unit, problem)
             return False
         report.transactions += unit.transactions - before
         return unit.transactions > before
@@ -162,6 +185,7 @@ class Engine:
                 (view, name, evaluate(query, tables)) for view in unit.views for name, query in view.queries().items()
             ]
             stores = [view.table_for(name, value.schema, self.spark) for view, name, value in values]
+            points.reach(points.LOADING)
             parts: list[Follower] = [
                 loaded_part(store, value, {**view.notes, "load": why})
                 for store, (view, _, value) in zip(stores, values, strict=True)

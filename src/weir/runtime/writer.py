@@ -14,9 +14,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from weir.algebra.errors import WeirError
+from weir import points
 from weir.messages import Position
-from weir.runtime import points
+from weir.runtime.blame import explained
 from weir.runtime.readiness import Readiness
 from weir.runtime.units import RUNNING, Unit, UnitWrite, write
 from weir.sources.source import Source
@@ -62,9 +62,10 @@ class Writer:
             return
         try:
             writing.result()
-        except WeirError as problem:
-            log.error("%s is not written, and will be tried again: %s", unit.name, problem)
-            self._readiness.let_wait(unit, str(problem), _PAUSE)
+        except Exception as problem:
+            told = explained(problem, unit.name, unit.sources)
+            log.error("view %s could not be written, and will be tried again: %s", unit.name, told)
+            self._readiness.let_wait(unit, str(told), _PAUSE)
         else:
             self.acknowledge(unit)
 

@@ -99,7 +99,7 @@ FULL = Effort(
     (Size(8, 2, 3, 2), Size(8, 3, 3, 2), Size(6, 2, 3, 3), Size(8, 3, 3, 3), Size(4, 3, 3, 4)),
     states=30_000, states_each=10_000,
     large=(
-        Runs(Size(20, 3, 3, 4), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
+        Runs(Size(20, 3, 3, 5), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
         Runs(Size(10, 4, 4, 12), 12, CALM), Runs(Size(5, 5, 5, 20), 8, CALMER), Runs(Size(5, 5, 5, 30), 8, CALMER),
     ),
     refused=(Runs(Size(10, 3, 3, 4), 500), Runs(Size(10, 2, 3, 4), 500)),

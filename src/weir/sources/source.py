@@ -126,6 +126,11 @@ class Source(ABC):
     name: str
     shares_snapshots: ClassVar[bool] = False  # whether other processes can read its snapshots and parts
 
+    @property
+    def locks_to_hold(self) -> bool:
+        """Whether opening a snapshot to hold makes writers wait for a moment: then it is not done in vain."""
+        return False
+
     @abstractmethod
     def describe(self) -> Description:
         """Tables, types, keys, indexes, foreign keys, settings, and what is missing for ``watch``."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from weir.messages import Position
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.errors import NoSuchState
-from weir.warehouse.record import AsOf
+from weir.warehouse.record import LOAD, AsOf
 
 
 def find_state(log: DeltaLog, as_of: AsOf) -> State:
@@ -37,8 +37,12 @@ def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -
     at = bisect_left(versions, arrival, key=lambda version: log.record(version).last_arrival)
     if at == len(versions) or (at == 0 and log.record(versions[0]).last_arrival != arrival):
         raise _unknown(log, as_of, versions)
-    version = versions[at]
-    return version, arrival if log.record(version).last_arrival > arrival else None
+    record = log.record(versions[at])
+    if record.last_arrival == arrival:
+        return versions[at], None
+    if record.kind == LOAD:
+        raise _unknown(log, as_of, versions)  # rows that were put in place of others have no states between
+    return versions[at], arrival
 
 
 def _by_positions(

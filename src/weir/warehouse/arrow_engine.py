@@ -1,7 +1,7 @@
 """Reading, netting and folding on Arrow, in the driver's memory: for small views, tools and tests.
 
-Everything is one sum of weights over all columns; hashes matter only because the files must keep what the Spark engine
-relies on (see ``State``).
+Everything is one sum of weights over all columns; hashes matter only because a netted log must keep what the Spark
+engine relies on (see ``State``).
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class ArrowEngine:
             return stored
         return stored.filter(pc.less_equal(stored.column(ARRIVAL), state.arrival))
 
+    def netted_tail(self, state: State) -> pa.Table:
+        """What was appended since the last compaction, one row per tuple."""
+        return self._sum(state, (TAIL,))
+
     def netted(self, state: State) -> pa.Table:
-        """The log as one row per tuple, with what its files say of IN_BASE: 1, 0, or NULL for what was appended."""
-        parts = []
-        for folder, known in ((NET_OLD, 1), (NET_NEW, 0), (TAIL, None)):
-            stored = self._stored_rows(state, (folder,))
-            parts.append(stored.append_column(IN_BASE, pa.array([known] * stored.num_rows, pa.int8())))
-        return summed(pa.concat_tables(parts), self.schema, [(IN_BASE, "max")])
+        """The whole log as one row per tuple."""
+        return self._sum(state, (NET_OLD, NET_NEW, TAIL))
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -63,37 +63,51 @@ class ArrowEngine:
         return list(replace(self._stager, arrival=arrival).write(batch).files)
 
     def load(self, batch: pa.Table, arrival: int) -> list[DataFile]:
-        return self._as_base(summed(self._stager.stored(batch, arrival), self.schema), arrival)
+        return self._write(self._at(summed(self._stager.stored(batch, arrival), self.schema), arrival), BASE)
 
     def net(self, state: State, arrival: int) -> list[DataFile]:
-        """The log as one row per tuple, split by whether the hash is in the base."""
-        rows = self._sum(state, (NET_OLD, NET_NEW, TAIL))
-        first = first_of_each_hash(rows, alone=True)
-        base = self.place.read_parquet(state.names(BASE), self.log.arrow, [HASH]).column(HASH)
-        in_base = pc.is_in(rows.column(HASH), base)
+        """The log as one row per tuple, split by whether it is in the base."""
+        log = self.netted(state)
+        base = self.place.read_parquet(state.names(BASE), self.log.arrow)
+        return self.split(log, base.filter(pc.is_in(base.column(HASH), log.column(HASH))), arrival)
+
+    def split(self, log: pa.Table, base: pa.Table, arrival: int) -> list[DataFile]:
+        """Writes a netted log by what it is to the base; ``base`` has at least the rows that share a hash with it."""
+        rows = self._with_in_base(log, base)
+        alone = first_of_each_hash(rows, alone=True)
+        in_base = pc.equal(rows.column(IN_BASE), 1)
+        crowd = pc.is_in(rows.column(HASH), base.column(HASH).filter(pc.invert(first_of_each_hash(base, alone=True))))
+        known = pc.and_(alone, pc.invert(pc.and_(in_base, crowd)))
         parts = {
-            NET_OLD: pc.and_(first, in_base),
-            NET_NEW: pc.and_(first, pc.invert(in_base)),
-            TAIL: pc.invert(first),
+            NET_OLD: pc.and_(known, in_base),
+            NET_NEW: pc.and_(known, pc.invert(in_base)),
+            TAIL: pc.invert(known),
         }
         placed = self._at(rows, arrival)
         return [file for folder, mask in parts.items() for file in self._write(placed.filter(mask), folder)]
 
-    def fold(self, state: State, arrival: int) -> list[DataFile]:
-        return self._as_base(self._sum(state, (BASE, NET_OLD, NET_NEW, TAIL)), arrival)
+    def _with_in_base(self, log: pa.Table, base: pa.Table) -> pa.Table:
+        """The log's rows, with 1 in IN_BASE for those whose tuple is in the base."""
+        names = [*self.schema.names, HASH]
+        parts = []
+        for rows, weights, known in ((log, log.column(WEIGHT), 0), (base, constant(0, base.num_rows), 1)):
+            columns = [*(rows.column(name) for name in names), weights, constant(known, rows.num_rows)]
+            parts.append(pa.table(columns, names=[*names, WEIGHT, IN_BASE]))
+        return summed(pa.concat_tables(parts), self.schema, [(IN_BASE, "max")])
 
-    def _as_base(self, rows: pa.Table, arrival: int) -> list[DataFile]:
-        """Summed rows as a base; of rows that share a hash, all but one stay in the log."""
-        first = first_of_each_hash(rows)
-        placed = self._at(rows, arrival)
-        return [*self._write(placed.filter(first), BASE), *self._write(placed.filter(pc.invert(first)), TAIL)]
+    def fold(self, state: State, arrival: int) -> list[DataFile]:
+        return self._write(self._at(self._sum(state, (BASE, NET_OLD, NET_NEW, TAIL)), arrival), BASE)
 
     def _at(self, rows: pa.Table, arrival: int) -> pa.Table:
-        marked = rows.append_column(ARRIVAL, pa.array(np.full(rows.num_rows, arrival, dtype=np.int64)))
+        marked = rows.append_column(ARRIVAL, constant(arrival, rows.num_rows))
         return marked.select(self.log.arrow.names).cast(self.log.arrow)
 
     def _write(self, table: pa.Table, folder: str) -> list[DataFile]:
         return list(self._stager.write_stored(table, folder))
+
+
+def constant(number: int, rows: int) -> pa.Array:
+    return pa.array(np.full(rows, number, dtype=np.int64))
 
 
 def summed(stored: pa.Table, schema: Schema, more: Sequence[tuple[str, str]] = ()) -> pa.Table:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
@@ -20,7 +21,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from weir.algebra.types import Schema
-from weir.warehouse.columns import stored_arrow
+from weir.warehouse.columns import WEIGHT, stored_arrow
 from weir.warehouse.errors import NotAView
 from weir.warehouse.place import LOG, Place
 from weir.warehouse.record import CREATE, FOLD, NET, Record
@@ -28,6 +29,7 @@ from weir.warehouse.statistics import DataFile
 
 APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
+OUR_LAYOUT = "2"
 CHECKPOINT_EVERY = 20  # versions; opening a table reads the last checkpoint and what came after it
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -40,8 +42,9 @@ class Outrun(Exception):
 class State:
     """The files of one version. The folder says what a file is.
 
-    ``base/``: the view's rows, no two with the same hash. ``net/``: the netted log, no two rows with the same hash; the
-    hash of an ``old`` row is in the base, that of a ``new`` row is not. ``log/``: what was appended since.
+    ``base/``: the view's rows, every tuple once. ``net/``: the netted log, no two rows with the same hash; an ``old``
+    row is the one row of the base that has its hash, a ``new`` row is not in the base. ``log/``: what was appended
+    since, and what would break these rules.
     """
 
     version: int
@@ -57,6 +60,14 @@ class State:
     def bytes(self, *folders: str) -> int:
         return sum(file.size for file in self.only(*folders))
 
+    def rows(self, *folders: str) -> int:
+        return sum(file.rows for file in self.only(*folders))
+
+    def weights(self, *folders: str) -> tuple[float, float]:
+        """Bounds of the weights in some files; where there are none, any will do."""
+        known = [file.weights or (-inf, inf) for file in self.only(*folders)] or [(1, 1)]
+        return min(low for low, _ in known), max(high for _, high in known)
+
 
 class DeltaLog:
     """One table's log."""
@@ -66,9 +77,11 @@ class DeltaLog:
         self._table = table
         self._turn = threading.RLock()  # appends and compactions of one process share the handle
         configuration = table.metadata().configuration
-        if LAYOUT not in configuration:
+        if configuration.get(LAYOUT) != OUR_LAYOUT:
+            maker = "another version of Weir" if LAYOUT in configuration else "somebody else"
             raise NotAView(
-                f"the Delta table at '{place.uri}' was not made by Weir; it is left alone. Give the view another path."
+                f"the Delta table at '{place.uri}' was not made by Weir but by {maker}; it is left alone. "
+                f"Give the view another path."
             )
         self.schema = Schema.parse(configuration[COLUMNS])
         self.identity = str(table.metadata().id)  # Delta's own; a table made anew at the same place has another
@@ -85,7 +98,7 @@ class DeltaLog:
     def create(cls, place: Place, schema: Schema, name: str, hash_bits: int) -> DeltaLog:
         """Version 0: the columns and no rows."""
         _refuse_occupied(place)
-        configuration = {LAYOUT: "1", COLUMNS: str(schema), HASH_BITS: str(hash_bits)}
+        configuration = {LAYOUT: OUR_LAYOUT, COLUMNS: str(schema), HASH_BITS: str(hash_bits)}
         configuration |= {"delta.enableExpiredLogCleanup": "false"}  # what is forgotten is Weir's decision
         record = Record(CREATE, {}, last_arrival=0, transaction=0, token=uuid.uuid4().hex)
         try:
@@ -146,9 +159,7 @@ class DeltaLog:
             newest = self.latest()
             table = self._table if version in (None, newest) else open_table(self.place, version)
             actions = table.get_add_actions(flatten=True)
-        columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
-        files = tuple(DataFile(name, size, rows) for name, size, rows in zip(*columns, strict=True))
-        return State(newest if version is None else version, files)
+        return State(newest if version is None else version, _files(actions))
 
     # -- committing -------------------------------------------------------------------------------------------------
 
@@ -191,6 +202,19 @@ class DeltaLog:
                 return  # a checkpoint only saves time: the commit stands, and the next checkpoint covers this one
 
 
+def _files(actions: Any) -> tuple[DataFile, ...]:
+    """From the table of a version's files; clients keep bounds of the first columns only, so they may be missing."""
+    bounds = [f"{bound}.{WEIGHT}" for bound in ("min", "max")]
+    if not set(bounds) <= set(actions.schema.names):
+        bounds = []
+    columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records", *bounds)]
+    return tuple(_file(*row) for row in zip(*columns, strict=True))
+
+
+def _file(name: str, size: int, rows: int, low: int | None = None, high: int | None = None) -> DataFile:
+    return DataFile(name, size, rows, weights=None if low is None or high is None else (low, high))
+
+
 def commit_name(version: int) -> str:
     return f"{LOG}/{version:020}.json"
 
@@ -206,11 +230,13 @@ def open_table(place: Place, version: int | None = None) -> DeltaTable:
 
 
 def _refuse_occupied(place: Place) -> None:
+    """What a process that was killed while creating has left in the log's folder is no table, and is written over."""
     try:
-        found = place.listing()
+        found = [name for name in place.listing() if not name.startswith(f"{LOG}/")]
+        taken = place.has_table()
     except OSError as problem:
         raise place.cannot_write(problem) from problem
-    if any(name.startswith(f"{LOG}/") for name in found):
+    if taken:
         raise NotAView(f"there is a Delta table at '{place.uri}' already: open it, or give the view another path.")
     if found:
         raise NotAView(f"the folder '{place.uri}' is not empty ({min(found)}): give the view a folder of its own.")

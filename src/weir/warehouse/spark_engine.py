@@ -1,37 +1,51 @@
-"""Reading, netting and folding on Spark, in one scan of the base.
+"""Reading, netting and folding on Spark.
 
-The base has one row per hash. So one broadcast left join on the hash brings to every base row the log rows that may be
-the same tuple; their columns are compared. A log row that only shares the hash is given out beside the base row (an
-``explode`` over one number, nearly free for the rows without such a partner). Log rows whose hash is not in the base
-are new. A netted log says which those are; for what was appended since, the base's hash column alone is scanned.
+Base and netted log are read in one scan and one join on the hash, of which nothing but the hash and the change of
+weight is needed: a row of ``net/old`` is known to be the base row of its hash, so other columns need not be compared,
+and a query reads only the columns it asks for. Where the files' bounds say that every weight is 1 and every change -1,
+the weight is not read either; and rows are repeated only where a weight may be above 1.
+
+What was appended since is joined by hash and all columns, so that tuples that share a hash are never mixed up. Which of
+it is new, a second scan must say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from dataclasses import dataclass
+from math import inf
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from weir.algebra.types import Column as StoredColumn
 from weir.algebra.types import Schema
-from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, first_of_each_hash
+from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.place import Place
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile, describe_file
 
-REST, TURN, SPARE = "_weir_rest", "_weir_turn", "_weir_spare"
+TURN, CHANGE, KNOWN = "_weir_turn", "_weir_change", "_weir_known"
+OURS = (WEIGHT, ARRIVAL, HASH, TURN)
+COPIES = f"explode(CASE WHEN {WEIGHT} = 1 THEN array(1) ELSE array_repeat(1, CAST({WEIGHT} AS int)) END)"
 LOG_FOLDERS = (NET_OLD, NET_NEW, TAIL)
 DRIVER_BYTES = 16 << 20  # of Parquet; a log up to this size is summed on the driver
 BROADCAST_BYTES = 256 << 20  # of Parquet; a longer log is joined as Spark thinks best, and wants folding
 REFUSALS = ("No space left", "Permission denied", "Mkdirs failed", "File too large", "Read-only file system", "quota")
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
+
+@dataclass(frozen=True)
+class Weighted:
+    """Tuples with their weights, and bounds of these."""
+
+    frame: DataFrame
+    low: float
+    high: float
 
 
 class SparkEngine:
@@ -45,117 +59,86 @@ class SparkEngine:
 
     def read(self, state: State, counted: bool) -> DataFrame:
         """The visible rows: those of positive weight, repeated, or once with their count."""
-        visible = self._rows(state).filter(F.col(WEIGHT) > 0)
+        rows = self._rows(state)
+        visible = rows.frame if rows.low > 0 else rows.frame.filter(f"{WEIGHT} > 0")
         if counted:
             return visible.select(*self.names, WEIGHT)
-        more = F.array_repeat(F.lit(1), F.col(WEIGHT).cast("int"))
-        copies = F.when(F.col(WEIGHT) == 1, F.array(F.lit(1))).otherwise(more)
-        return visible.withColumn(TURN, F.explode(copies)).select(*self.names)
+        repeated = visible.withColumn(TURN, F.expr(COPIES)) if rows.high > 1 else visible
+        return repeated.drop(*OURS)  # which is one call to Spark's process, where a select is one per column
 
-    def _rows(self, state: State) -> DataFrame:
-        """All rows with their weights; SPARE marks those that share their hash with another row given out."""
-        base = self._files(state, BASE)
-        if len(state.only(BASE)) == len(state.files):
-            return base.withColumn(SPARE, F.lit(False))
-        old, new = self._log_by_hash(state, base)
-        crowded = REST in old.columns
-        if state.bytes(*LOG_FOLDERS) <= BROADCAST_BYTES:
-            old = F.broadcast(old)
-        found = new.select(*self.names, WEIGHT, HASH, F.lit(False).alias(SPARE))
-        if crowded:
-            each = new.select(HASH, F.posexplode(self._candidates()).alias(TURN, "row"))
-            found = each.select("row.*", HASH, (F.col(TURN) > 0).alias(SPARE))
-        return self._with_log(base, old, crowded).unionByName(found)
+    def _rows(self, state: State, hidden: bool = False) -> Weighted:
+        """Every tuple once, with its weight; ``hidden``: those that are not visible, too."""
+        if not state.only(TAIL):
+            return self._compacted(state)
+        tail, highest = self._netted_tail(state)
+        under = self._with_net(state)
+        changed = under.frame.alias("b").join(self._small(state, tail).alias("n"), self._same(), "left")
+        frame = self._changed(changed.selectExpr("b.*", f"n.{CHANGE}"))
+        if hidden or highest > 0:
+            frame = frame.unionByName(self._new(state, tail if hidden else tail.filter(f"{CHANGE} > 0")))
+        return Weighted(frame, -inf, max(under.high, 0) + max(highest, 0))
 
-    def _with_log(self, base: DataFrame, old: DataFrame, crowded: bool) -> DataFrame:
-        """Every base row with what the log adds to it, and the log rows that only share its hash.
+    def _new(self, state: State, tail: DataFrame) -> DataFrame:
+        """Those rows of the tail that are neither in the base nor in the netted log."""
+        stored, small = self._files(state, BASE, NET_NEW).alias("b"), self._small(state, tail).alias("n")
+        found = stored.join(small, self._same(), "left_semi")
+        new = tail.alias("n").join(self._small(state, found).alias("b"), self._same(), "left_anti")
+        return new.withColumnRenamed(CHANGE, WEIGHT)
 
-        Spark compiles all of it while the log has one row per hash; only for a crowded log it must interpret lambdas.
-        """
-        joined = base.alias("b").join(old.alias("n"), F.col(f"b.{HASH}") == F.col(f"n.{HASH}"), "left")
-        missing, same = F.col(f"n.{HASH}").isNull(), self._is_base_row(lambda name: F.col(f"n.{quoted(name)}"))
-        usual, others, total = missing | same, F.array(self._first("n.")), F.lit(0).cast("bigint")
-        if crowded:
-            twins = F.filter(self._candidates("n."), lambda row: self._is_base_row(lambda name: row[name]))
-            others = F.filter(self._candidates("n."), lambda row: ~self._is_base_row(lambda name: row[name]))
-            total = F.aggregate(twins, total, lambda sum_, row: sum_ + row[WEIGHT])
-            usual = missing | (same & F.col(f"n.{REST}").isNull())
-        added = F.when(missing, F.lit(0)).when(usual, F.col(f"n.{WEIGHT}")).otherwise(total)
-        each = joined.select(
-            *[F.col(f"b.{name}") for name in self.names],
-            (F.col(f"b.{WEIGHT}") + added).alias(WEIGHT),
-            F.col(f"b.{HASH}").alias(HASH),
-            F.when(~usual, others).alias(REST),
-            F.explode(F.when(usual, F.array(F.lit(0))).otherwise(F.sequence(F.lit(0), F.size(others)))).alias(TURN),
-        )
-        return self._one_row_per_turn(each)
+    def _compacted(self, state: State) -> Weighted:
+        """Without a tail. When every change takes away the only copy of a row, those rows are left out."""
+        if state.weights(BASE, NET_NEW) == (1, 1) and state.weights(NET_OLD) == (-1, -1):
+            gone = self._small(state, self._files(state, NET_OLD))
+            return Weighted(self._files(state, BASE, NET_NEW).join(gone, HASH, "left_anti"), 1, 1)
+        return self._with_net(state)
 
-    def _one_row_per_turn(self, each: DataFrame) -> DataFrame:
-        """Turn 0 gives the base row, the later turns the log rows that only share its hash."""
-        base_row, other = F.col(TURN) == 0, F.get(F.col(REST), F.col(TURN) - 1)
-        columns = [F.when(base_row, F.col(quoted(n))).otherwise(other[n]).alias(n) for n in self.schema.names]
-        weight = F.when(base_row, F.col(WEIGHT)).otherwise(other[WEIGHT]).alias(WEIGHT)
-        return each.select(*columns, weight, HASH, (~base_row).alias(SPARE)).filter(F.col(WEIGHT) != 0)
+    def _with_net(self, state: State) -> Weighted:
+        """Base and netted log; rows that the log takes away stay, with weight 0 or less."""
+        kept, (low, high) = self._files(state, BASE, NET_NEW), state.weights(BASE, NET_NEW)
+        if not state.only(NET_OLD):
+            return Weighted(kept.drop(ARRIVAL), low, high)
+        old = self._files(state, NET_OLD).selectExpr(HASH, f"{WEIGHT} AS {CHANGE}")
+        least, most = state.weights(NET_OLD)
+        changed = self._changed(kept.join(self._small(state, old), HASH, "left"))
+        return Weighted(changed, low + min(least, 0), high + max(most, 0))
 
-    def _is_base_row(self, value: Callable[[str], Column]) -> Column:
-        pairs = (F.col(f"b.{quoted(name)}").eqNullSafe(value(name)) for name in self.schema.names)
-        return reduce(lambda a, b: a & b, pairs)
+    def _changed(self, joined: DataFrame) -> DataFrame:
+        return joined.withColumn(WEIGHT, F.expr(f"{WEIGHT} + coalesce({CHANGE}, 0L)")).drop(CHANGE, ARRIVAL)
+
+    def _same(self) -> Column:
+        """The same tuple on both sides. Spark is to look up the hash and to compare the columns of what it finds: a
+        plain equality would make all columns part of the key."""
+        pairs = " AND ".join(f"b.{name} <=> n.{name}" for name in self.names)
+        return F.expr(f"b.{HASH} = n.{HASH} AND ({pairs}) = (n.{CHANGE} IS NOT NULL)")
+
+    def _small(self, state: State, log: DataFrame) -> DataFrame:
+        return F.broadcast(log) if state.bytes(*LOG_FOLDERS) <= BROADCAST_BYTES else log
 
     # -- the log ----------------------------------------------------------------------------------------------------
 
-    def _log_by_hash(self, state: State, base: DataFrame) -> tuple[DataFrame, DataFrame]:
-        """The netted log, a row per hash, as what is in the base and what is not. REST only when hashes collide."""
-        if not state.only(TAIL):
-            return self._files(state, NET_OLD), self._files(state, NET_NEW)
-        groups = self._small_groups(state) if state.bytes(*LOG_FOLDERS) <= DRIVER_BYTES else None
-        groups = self._groups(state) if groups is None else groups
-        unknown = groups.filter(F.col(IN_BASE).isNull()).select(HASH)
-        present = base.select(HASH).join(F.broadcast(unknown), HASH, "left_semi").withColumn("found", F.lit(True))
-        known = groups.join(F.broadcast(present), HASH, "left")
-        known = known.withColumn(IN_BASE, F.coalesce(IN_BASE, "found", F.lit(False))).drop("found")
-        return known.filter(IN_BASE), known.filter(~F.col(IN_BASE))
+    def _netted_tail(self, state: State) -> tuple[DataFrame, float]:
+        """What was appended, one row per tuple, its weight as CHANGE; and the greatest. A small one is summed here."""
+        if state.bytes(TAIL) > DRIVER_BYTES:
+            return self._summed(self._files(state, TAIL)).withColumnRenamed(WEIGHT, CHANGE), inf
+        rows = ArrowEngine(self.log).netted_tail(state)
+        highest = pc.max(rows.column(WEIGHT)).as_py()
+        return self._local(rows).withColumnRenamed(WEIGHT, CHANGE), highest or 0
 
-    def _small_groups(self, state: State) -> DataFrame | None:
-        """A small log is summed on the driver, which is quicker than a shuffle; None when hashes collide in it."""
-        rows = ArrowEngine(self.log).netted(state)
-        if not pc.all(first_of_each_hash(rows, alone=True), min_count=0).as_py():
-            return None
-        types = f"{_ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint, {IN_BASE} tinyint"
-        frame = self.spark.createDataFrame(rows, types)  # unasked, Spark would take a time without zone for an instant
-        return frame.select(*self.names, WEIGHT, HASH, F.col(IN_BASE).cast("boolean").alias(IN_BASE))
+    def _local(self, rows: pa.Table) -> DataFrame:
+        types = f"{_ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint"
+        return self.spark.createDataFrame(rows, types)  # unasked, Spark would take a time without zone for an instant
 
-    def _groups(self, state: State) -> DataFrame:
-        """One row per hash: one tuple of it in the view's columns, any others in REST (hashes seldom collide)."""
-        netted = self._netted(state)
-        items = F.collect_list(F.struct(*self.names, WEIGHT)).alias("items")
-        grouped = netted.groupBy(HASH).agg(F.max(IN_BASE).alias(IN_BASE), items)
-        first, size = F.get("items", F.lit(0)), F.size("items")
-        columns = [first[name].alias(name) for name in (*self.schema.names, WEIGHT)]
-        return grouped.select(*columns, HASH, IN_BASE, F.when(size > 1, F.slice("items", 2, size)).alias(REST))
+    def _summed(self, rows: DataFrame) -> DataFrame:
+        return rows.groupBy(*self.names, HASH).agg(F.sum(WEIGHT).alias(WEIGHT)).filter(F.col(WEIGHT) != 0)
 
-    def _netted(self, state: State) -> DataFrame:
-        parts = [(TAIL, None), (NET_OLD, True), (NET_NEW, False)]
-        flagged = [self._files(state, f).withColumn(IN_BASE, F.lit(flag).cast("boolean")) for f, flag in parts]
-        both = reduce(DataFrame.unionByName, flagged).repartition(F.col(HASH))  # one shuffle for both groupings
-        summed = both.groupBy(HASH, *self.names).agg(F.sum(WEIGHT).alias(WEIGHT), F.max(IN_BASE).alias(IN_BASE))
-        return summed.filter(F.col(WEIGHT) != 0)
-
-    def _first(self, side: str = "") -> Column:
-        return F.struct(*[F.col(f"{side}{name}") for name in self.names], F.col(f"{side}{WEIGHT}"))
-
-    def _candidates(self, side: str = "") -> Column:
-        """All tuples of a log row's hash, as an array."""
-        first, rest = F.array(self._first(side)), F.col(f"{side}{REST}")
-        return F.when(rest.isNull(), first).otherwise(F.concat(first, rest))
-
-    def _files(self, state: State, folder: str) -> DataFrame:
-        """Columns, weight and hash of some of the state's files."""
+    def _files(self, state: State, *folders: str) -> DataFrame:
+        """Some of the state's files, in one scan."""
         ddl = _ddl(stored_schema(self.schema))
-        paths = [self.place.spark_path(name) for name in state.names(folder)]
+        paths = [self.place.spark_path(name) for name in state.names(*folders)]
         frame = self.spark.read.schema(ddl).parquet(*paths) if paths else self.spark.createDataFrame([], ddl)
-        if state.arrival is not None:
+        if state.arrival is not None and TAIL in folders:
             frame = frame.filter(F.col(ARRIVAL) <= state.arrival)
-        return frame.select(*self.names, WEIGHT, HASH)
+        return frame
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -164,40 +147,42 @@ class SparkEngine:
         return self._write(self._stored(batch, arrival).filter(F.col(WEIGHT) != 0), TAIL)
 
     def load(self, batch: DataFrame, arrival: int) -> list[DataFile]:
-        """A whole view as a base. Rows that share a hash are looked for in what was written, by the hash alone."""
-        stored = self._stored(batch, arrival)
-        summed = stored.groupBy(*self.names, HASH).agg(F.sum(WEIGHT).alias(WEIGHT)).filter(F.col(WEIGHT) != 0)
-        files = self._write(self._at(summed, arrival), BASE)
-        state = State(0, tuple(files))
-        doubled = self._files(state, BASE).groupBy(HASH).count().filter("count > 1").limit(1).count()
-        return self._spread(state, arrival) if doubled else files
-
-    def _spread(self, state: State, arrival: int) -> list[DataFile]:
-        """Of the rows that share a hash, one goes to the base and the others to the log."""
-        order = Window.partitionBy(HASH).orderBy(*self.names)
-        ranked = self._at(self._files(state, BASE).withColumn(TURN, F.row_number().over(order)), arrival, TURN)
-        base = self._write(ranked.filter(F.col(TURN) == 1).drop(TURN), BASE)
-        return [*base, *self._write(ranked.filter(F.col(TURN) > 1).drop(TURN), TAIL)]
-
-    def net(self, state: State, arrival: int) -> list[DataFile]:
-        """The log as one row per tuple, split by whether the hash is in the base. Never reads the base's columns."""
-        old, new = self._log_by_hash(state, self._files(state, BASE))
-        if REST not in old.columns:
-            return [*self._write(self._at(old, arrival), NET_OLD), *self._write(self._at(new, arrival), NET_NEW)]
-        written = self._write(self._at(old.filter(F.col(REST).isNull()), arrival), NET_OLD)
-        written += self._write(self._at(new.filter(F.col(REST).isNull()), arrival), NET_NEW)
-        crowded = old.unionByName(new).filter(F.col(REST).isNotNull())
-        spare = crowded.select(HASH, F.explode(self._candidates()).alias("row")).select("row.*", HASH)
-        return written + self._write(self._at(spare, arrival), TAIL)
+        """A whole view as a base."""
+        return self._write(self._at(self._summed(self._stored(batch, arrival)), arrival), BASE)
 
     def fold(self, state: State, arrival: int) -> list[DataFile]:
-        """The log worked into the base, in the one scan that a read takes."""
-        rows, seen = self._rows(state), Observation()
-        counted = rows.observe(seen, F.count_if(F.col(SPARE)).alias("spare")).filter(~F.col(SPARE))
-        written = self._write(self._at(counted.filter(F.col(WEIGHT) != 0), arrival), BASE)
-        if seen.get["spare"]:
-            written += self._write(self._at(rows.filter(SPARE), arrival), TAIL)
-        return written
+        """The log worked into the base, as a read would."""
+        rows = self._rows(state, hidden=True).frame.filter(F.col(WEIGHT) != 0)
+        return self._write(self._at(rows, arrival), BASE)
+
+    def net(self, state: State, arrival: int) -> list[DataFile]:
+        """The log as one row per tuple, split by what it is to the base. A small one is split on the driver."""
+        base = self._files(state, BASE)
+        if state.bytes(*LOG_FOLDERS) <= DRIVER_BYTES:
+            engine = ArrowEngine(self.log)
+            log = engine.netted(state)
+            hashes = self._local(log).select(HASH)
+            found = base.join(F.broadcast(hashes), HASH, "left_semi").select(*self.names, HASH).toArrow()
+            types = pa.schema([self.log.arrow.field(name) for name in found.column_names])
+            return engine.split(log, found.cast(types), arrival)
+        return self._split(self._summed(self._files(state, *LOG_FOLDERS)), base, arrival)
+
+    def _split(self, log: DataFrame, base: DataFrame, arrival: int) -> list[DataFile]:
+        """As on the driver: a row is known when no other of the log, and no other of the base, has its hash."""
+        found = base.drop(ARRIVAL).join(log.select(HASH), HASH, "left_semi").withColumn(WEIGHT, F.lit(0).cast("bigint"))
+        marked = log.withColumn(IN_BASE, F.lit(0)).unionByName(found.withColumn(IN_BASE, F.lit(1)))
+        tuples = marked.groupBy(HASH, *self.names).agg(F.sum(WEIGHT).alias(WEIGHT), F.max(IN_BASE).alias(IN_BASE))
+        logs, bases = (
+            f"{number} OVER (PARTITION BY {HASH})" for number in (f"count_if({WEIGHT} != 0)", f"sum({IN_BASE})")
+        )
+        known = f"{logs} = 1 AND ({IN_BASE} = 0 OR {bases} = 1)"
+        rows = tuples.withColumn(KNOWN, F.expr(known)).filter(F.col(WEIGHT) != 0).persist()
+        parts = {NET_OLD: f"{KNOWN} AND {IN_BASE} = 1", NET_NEW: f"{KNOWN} AND {IN_BASE} = 0", TAIL: f"NOT {KNOWN}"}
+        try:
+            written = [self._write(self._at(rows.filter(part), arrival), folder) for folder, part in parts.items()]
+        finally:
+            rows.unpersist()
+        return [file for files in written for file in files]
 
     def _stored(self, batch: DataFrame, arrival: int) -> DataFrame:
         missing = [name for name in self.schema.names if name not in batch.columns]

@@ -27,6 +27,9 @@ class DataFile:
     size: int
     rows: int
     statistics: str = ""
+    weights: tuple[int, int] | None = (
+        None  # the least and the greatest, of a file that a version holds; None: not known
+    )
 
 
 def describe_file(place: Place, name: str) -> DataFile:

@@ -17,16 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.types import Schema
 from weir.messages import Position
+from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, COMPACTING, reach
 from weir.warehouse import publishing, retention
 from weir.warehouse.addressing import find_state
 from weir.warehouse.arrow_engine import ArrowEngine
+from weir.warehouse.care import Limits
 from weir.warehouse.columns import check_columns
 from weir.warehouse.delta_log import DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
 from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Decided, Record, Step, steps_of
-from weir.warehouse.spark_engine import SparkEngine
+from weir.warehouse.spark_engine import DRIVER_BYTES, SparkEngine
 from weir.warehouse.staging import Staged, Stager
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
@@ -160,7 +162,9 @@ class ViewStore:
         try:
             for part in parts:
                 written.append(part.store._write_part(part, transaction, self.place))
+                reach(AFTER_FILES)
             mine, *others = written
+            reach(BEFORE_COMMIT)
             version = self._commit_after_own(replace(mine.record, followers=tuple(others)), mine.files)
         except StoreError:
             for part, waiting in zip(parts, written, strict=False):
@@ -168,6 +172,7 @@ class ViewStore:
             raise
         self._transaction = transaction
         for each, decided in zip(followers, others, strict=True):
+            reach(BETWEEN_COMMITS)
             bring_forward(each.store.log, decided, self.place.uri)
             each.store._transaction = transaction
         self._settled = transaction
@@ -270,8 +275,24 @@ class ViewStore:
     def log_share(self) -> float:
         """The log's rows per row of the base: when it grows past a tenth or so, folding pays."""
         state = self.log.state()
-        base = sum(file.rows for file in state.only(BASE))
-        return sum(file.rows for file in state.only(NET_OLD, NET_NEW, TAIL)) / max(base, 1)
+        return state.rows(NET_OLD, NET_NEW, TAIL) / max(state.rows(BASE), 1)
+
+    def care(
+        self,
+        spark: SparkSession | None = None,
+        net_after: int = Limits.net_after,
+        fold_after: float = Limits.fold_after,
+        net_files: int = Limits.net_files,
+        few: int = Limits.few,
+    ) -> list[str]:
+        """Nets and folds what has grown past its limit, also beside a writer. What was done: "net", "fold"."""
+        limits, done = Limits(net_after, net_files, fold_after, few), []
+        for kind, asked, compact in ((NET, limits.ask_net, self.net), (FOLD, limits.ask_fold, self.fold)):
+            state = self.log.state()
+            engine = None if state.bytes("") <= DRIVER_BYTES else spark  # a small view is quicker without a Spark job
+            if asked(state) and compact(engine) is not None:
+                done.append(kind)
+        return done
 
     def _rewrite(self, kind: str, folders: tuple[str, ...], write: Rewriting) -> int | None:
         """Other files for the same rows, committed on top of any appends that came meanwhile.
@@ -283,13 +304,17 @@ class ViewStore:
         state = self.log.state(head.version)
         if not state.only(TAIL) and not (kind == FOLD and state.only(NET_OLD, NET_NEW)):
             return None
+        reach(COMPACTING)
         written = write(state, head.last_arrival)
         removed = state.only(*folders)
+        reach(COMPACTING)
         try:
-            return self._exchange(kind, state, removed, written)
+            version = self._exchange(kind, state, removed, written)
         except StoreError:
             self.place.discard(file.name for file in written)
             raise
+        reach(COMPACTING)
+        return version
 
     def _exchange(self, kind: str, read: State, removed: Sequence[DataFile], written: list[DataFile]) -> int | None:
         while True:

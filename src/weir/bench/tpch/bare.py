@@ -19,6 +19,7 @@ import pyarrow.csv
 import pymysql
 import pymysql.cursors
 from psycopg import sql
+from pymysql.converters import encoders
 
 from weir.sources.postgres.connection import copy_out
 
@@ -125,12 +126,12 @@ class BarePostgres(Bare):
 
 
 class BareMariadb(Bare):
-    """PyMySQL without its conversions: values stay text, which Arrow converts by the column."""
+    """PyMySQL without its conversions of answers: values stay text, which Arrow converts by the column."""
 
     keys_at_once = 512  # beyond, the server stops reading ranges of the index
 
     def connect(self) -> Any:
-        return pymysql.connect(**self.address.arguments, conv={}, cursorclass=pymysql.cursors.SSCursor)
+        return pymysql.connect(**self.address.arguments, conv=encoders, cursorclass=pymysql.cursors.SSCursor)
 
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
         with self.connection.cursor() as cursor:

@@ -2,8 +2,8 @@
 
 Of a batch's row changes 60 % are new orders with their lines, 20 % deleted orders with their lines, 20 % changed
 customers and parts. An order comes or goes in one transaction; every changed customer and part has its own. A batch
-of one change has no room for an order: it is a new line of an order, a line gone, or a customer or part, in the same
-shares.
+of one change has no room for an order: it is a new line of an order or a line gone, one that the view shows, or a
+customer or part, in the same shares.
 
 Batches are made and applied one after the other: a new one looks at what is there now.
 """
@@ -11,7 +11,7 @@ Batches are made and applied one after the other: a new one looks at what is the
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from weir.bench.tpch.bare import Bare
 from weir.bench.tpch.data import Data
-from weir.bench.tpch.tables import TABLES
+from weir.bench.tpch.tables import LEAST_QUANTITY, TABLES
 
 Row: TypeAlias = dict[str, Any]
 WEIGHT = "__weight"
@@ -78,12 +78,17 @@ class Workload:
 
     def batch(self, size: int) -> Batch:
         if size == 1:
-            transactions = self._single()
-        else:
-            new, deleted = round(size * 0.6), round(size * 0.2)
-            transactions = [*self._new(new), *self._deleted(deleted), *self._modified(size - new - deleted)]
-        self.dice.shuffle(transactions)
-        return Batch(tuple(transactions))
+            return Batch(tuple(self._single()))
+        new, deleted = round(size * 0.6), round(size * 0.2)
+        return Batch(self._mixed(self._new(new), self._deleted(deleted), self._modified(size - new - deleted)))
+
+    def _mixed(self, *kinds: Iterable[Transaction]) -> tuple[Transaction, ...]:
+        """In any order, but those of one kind in their own: a customer's second change follows the first."""
+        made = [list(kind) for kind in kinds]
+        turns = [kind for kind, transactions in enumerate(made) for _ in transactions]
+        self.dice.shuffle(turns)
+        following = [iter(transactions) for transactions in made]
+        return tuple(next(following[kind]) for kind in turns)
 
     def _single(self) -> list[Transaction]:
         kind = SINGLES[self.singles % len(SINGLES)]
@@ -115,13 +120,13 @@ class Workload:
         """One more line of an order of the first load, which has at most seven."""
         key = next(key for key in self._drawn() if key not in self.extended)
         self.extended.add(key)
-        return Change("lineitem", new=self._line(key, MOST_LINES + 1))
+        return Change("lineitem", new=self._line(key, MOST_LINES + 1, LEAST_QUANTITY + 1))
 
-    def _line(self, order: int, number: int) -> Row:
+    def _line(self, order: int, number: int, least: int = 1) -> Row:
         day = self._day()
         return {
             "l_orderkey": order, "l_partkey": self.dice.randint(1, self.rows["part"]), "l_suppkey": 1,
-            "l_linenumber": number, "l_quantity": Decimal(self.dice.randint(1, 50)),
+            "l_linenumber": number, "l_quantity": Decimal(self.dice.randint(least, 50)),
             "l_extendedprice": self._amount(100_000), "l_discount": Decimal(self.dice.randint(0, 10)) / 100,
             "l_tax": Decimal("0.02"), "l_returnflag": "N", "l_linestatus": "O", "l_shipdate": day,
             "l_commitdate": day + timedelta(5), "l_receiptdate": day + timedelta(9), "l_shipinstruct": "NONE",
@@ -144,8 +149,8 @@ class Workload:
             yield (self._deleted_line(),)
 
     def _deleted_line(self) -> Change:
-        found = (self._find("lineitem", "l_orderkey", [key]) for key in self._drawn())
-        return Change("lineitem", old=next(lines for lines in found if lines)[0])
+        found = (line for key in self._drawn() for line in self._find("lineitem", "l_orderkey", [key]))
+        return Change("lineitem", old=next(line for line in found if line["l_quantity"] > LEAST_QUANTITY))
 
     def _drawn(self) -> Iterator[int]:
         """Orders of the first load that are still there, without end."""

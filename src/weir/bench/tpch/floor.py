@@ -86,7 +86,8 @@ class Floor:
 
     def _hop(self, hop: Hop, waiting: Partials, partials: Partials) -> None:
         """One lookup for all that wait for the table."""
-        keys = pc.unique(pa.chunked_array([chunk for rows in waiting.values() for chunk in rows[hop.column].chunks]))
+        chunks = [chunk for rows in waiting.values() for chunk in rows[hop.column].chunks]
+        keys = pc.unique(pa.chunked_array(chunks, pa.int64()))
         found = self.bare[hop.table].look(hop.table, TABLES[hop.table].needed, hop.key, keys.to_pylist())
         found = _above(hop.table, found)
         for joined, rows in waiting.items():

@@ -261,8 +261,7 @@ def _insert(database: sqlite3.Connection, table: str, rows: pa.Table) -> None:
 
 
 def _to_sqlite(column: pa.ChunkedArray) -> list[Any]:
-    plain = column.cast(pa.string()) if pa.types.is_date(column.type) else column
-    if pa.types.is_decimal(column.type):
-        plain = column.cast(pa.float64())
-    values: list[Any] = plain.to_pylist()
+    """Dates and decimals as text: SQLite makes the nearest real of it, which Arrow's own cast does not."""
+    texts = pa.types.is_date(column.type) or pa.types.is_decimal(column.type)
+    values: list[Any] = (column.cast(pa.string()) if texts else column).to_pylist()
     return values

@@ -96,7 +96,7 @@ class Recompute:
         return count_differences(begun, self.spark.read.parquet(*deltas), expected) if deltas else 0
 
     def close(self) -> None:
-        self.spark.stop()
+        """Nothing to do: the session belongs to whoever opened it."""
 
     # -- how --------------------------------------------------------------------------------------------------------
 

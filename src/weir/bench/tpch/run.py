@@ -18,12 +18,13 @@ from weir.bench.tpch.bare import Address
 from weir.bench.tpch.changes import Workload
 from weir.bench.tpch.data import Data, generate
 from weir.bench.tpch.floor import Floor
-from weir.bench.tpch.maintained import Facts
+from weir.bench.tpch.maintained import Facts, Maintained
 from weir.bench.tpch.memory import Memory
 from weir.bench.tpch.places import Place, addresses, open_places
 from weir.bench.tpch.recompute import Recompute
 from weir.bench.tpch.tables import TABLES
 from weir.bench.tpch.turn import Turn
+from weir.bench.tpch.weir_way import WeirWay
 from weir.bench.tpch.writer import Writer
 from weir.spark.session import open_session
 
@@ -156,12 +157,22 @@ class Rounds:
 # -- the ways, each in a process of its own ----------------------------------------------------------------------------
 
 
-def floor_apart(places: Mapping[str, Place], folder: Path) -> Apart:
-    return Apart(Floor, addresses(places), folder / "floor")
+def all_apart(plan: Plan, places: Mapping[str, Place], folder: Path) -> Ways:
+    sources = {name: (place.kind, place.options) for name, place in places.items()}
+    where, opened = addresses(places), ExitStack()
+    try:
+        weir = Apart(_weir, plan, sources, str(folder / "warehouse"))
+        opened.callback(weir.close)
+        floor = Apart(Floor, where, folder / "floor")
+        opened.callback(floor.close)
+        return {WEIR: weir, FLOOR: floor, RECOMPUTE: Apart(_recompute, plan, where, folder / "recompute")}
+    except BaseException:
+        opened.close()
+        raise
 
 
-def recompute_apart(plan: Plan, places: Mapping[str, Place], folder: Path) -> Apart:
-    return Apart(_recompute, plan, addresses(places), folder / "recompute")
+def _weir(plan: Plan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> Maintained:
+    return WeirWay(path, sources, settings=plan.settings)
 
 
 def _recompute(plan: Plan, where: Mapping[str, Address], folder: Path) -> Recompute:

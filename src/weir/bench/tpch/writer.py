@@ -69,6 +69,6 @@ def _image(change: Change) -> Row:
 
 
 def _written(value: Any, bare: Bare) -> Any:
-    """SQLite and PyMySQL without conversions take a date or a decimal as text; the column makes a number of it."""
-    plain = bare.address.kind != "postgres" and isinstance(value, date | Decimal)
+    """SQLite takes a date or a decimal as text; the column makes a number of it."""
+    plain = bare.address.kind == "sqlite" and isinstance(value, date | Decimal)
     return str(value) if plain else value

@@ -1,4 +1,4 @@
-"""Named points of the runtime, in the order a batch passes them. Tests stop a process at each of them.
+"""Named points that a batch passes, in this order. Tests stop a process at each of them.
 
 ``reach`` does nothing unless somebody has said what shall happen there.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+LOADING = "during the first load"
 AFTER_VISIT = "after a visit"
 BETWEEN_HOPS = "between hops"
 AFTER_SWEEP = "after the sweep"
-LOADING = "during the first load"
-AFTER_FILES = "after the data files"
-BEFORE_COMMIT = "before the commit"
+AFTER_FILES = "after the data files"  # of one of the tables that commit together
+BEFORE_COMMIT = "before the commit"  # all files are there
+BETWEEN_COMMITS = "between the commits"  # the first table has decided, others do not know yet
 AFTER_COMMIT = "after the commit"
 BEFORE_ACKNOWLEDGE = "before the acknowledgement"
 AFTER_ACKNOWLEDGE = "after the acknowledgement"
 COMPACTING = "during compaction"
 POINTS = (
-    AFTER_VISIT, BETWEEN_HOPS, AFTER_SWEEP, LOADING, AFTER_FILES, BEFORE_COMMIT, AFTER_COMMIT, BEFORE_ACKNOWLEDGE,
-    AFTER_ACKNOWLEDGE, COMPACTING,
+    LOADING, AFTER_VISIT, BETWEEN_HOPS, AFTER_SWEEP, AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, AFTER_COMMIT,
+    BEFORE_ACKNOWLEDGE, AFTER_ACKNOWLEDGE, COMPACTING,
 )  # fmt: skip
 
 _watchers: list[Callable[[str], None]] = []
