@@ -214,7 +214,7 @@ def test_global_transactions_are_told_apart_on_either_side(
 
 
 def _marked(writer: sqlite3.Connection, name: str, number: int) -> None:
-    run(writer, "BEGIN IMMEDIATE", f"INSERT INTO weir_transaction VALUES ('{name}', 'shop, crm')")
+    run(writer, "BEGIN IMMEDIATE", f"INSERT INTO weir_global_transaction VALUES ('{name}', 'shop, crm')")
     run(writer, f"INSERT INTO item VALUES ({number}, 'g')", "COMMIT")
 
 
