@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from weir.runtime.starter.traffic import CUSTOMERS, PRODUCTS, Database, new_customer, new_order, new_product
+from weir.runtime.starter.traffic import (
+    CUSTOMERS,
+    PRODUCTS,
+    Database,
+    connect,
+    new_customer,
+    new_order,
+    new_product,
+)
 from weir.sources.sqlite.capture import install
 
 ORDERS = 400  # what sales begins with
@@ -64,3 +73,14 @@ def fill(database: Database, source: str, size: int, dice: random.Random) -> Non
     else:
         for _ in range(ORDERS * size):
             new_order(database, dice, customers, products)
+
+
+def table_sizes(places: Mapping[str, str]) -> dict[str, int]:
+    """How many rows each table holds now, by ``source.table``."""
+    sizes = {}
+    for source, place in places.items():
+        database = connect(place)
+        for table in TABLES[source]:
+            (sizes[f"{source}.{table}"],) = database.execute(f"SELECT count(*) FROM {table}").fetchone()
+        database.close()
+    return sizes

@@ -24,6 +24,7 @@ THINGS = ("Lamp", "Chair", "Desk", "Shelf", "Clock", "Kettle", "Rug", "Mirror", 
 CATEGORIES = ("home", "office", "garden", "kitchen")
 STATES = ("open", "paid", "sent")
 CUSTOMERS, PRODUCTS = 200, 60  # what the databases begin with; orders refer to these
+PASSWORD = "SHOP_PASSWORD"  # the variable that holds the servers'
 
 
 # -- databases of three kinds, written to in the same words ---------------------------------------------------------
@@ -52,7 +53,8 @@ class _Server:
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Rows:
         cursor: Any = self._connection.cursor()
         cursor.execute(statement.replace("?", "%s"), values)
-        return cursor
+        rows: Rows = cursor
+        return rows
 
     def close(self) -> None:
         self._connection.close()
@@ -65,7 +67,7 @@ def connect(place: str) -> Database:
         return file
     at = urlsplit(place)
     login: dict[str, Any] = {
-        "host": at.hostname, "port": at.port, "user": at.username, "password": os.environ.get("SHOP_PASSWORD", ""),
+        "host": at.hostname, "port": at.port, "user": at.username, "password": os.environ.get(PASSWORD, ""),
     }  # fmt: skip
     database = at.path.removeprefix("/")
     if at.scheme == "postgresql":
