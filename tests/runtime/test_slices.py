@@ -185,6 +185,12 @@ def test_a_block_without_some_transactions() -> None:
     assert updates[-1].position == "the end"
 
 
+def test_a_block_without_any_transaction() -> None:
+    """A view that has all of them already gets nothing, and the position."""
+    left = _simple(1, 2).without([0, 1])
+    assert (left.transactions, left.tables, left.position) == ((), {}, "the end")
+
+
 def test_two_blocks_as_one() -> None:
     """The second's transactions come after the first's, each with its own rows."""
     both = _simple(1, 2).followed_by(_simple(3))
