@@ -4,8 +4,9 @@ a view is read back, and the checker says which level the run has held.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,11 @@ class Shop:
 
 def bag_of(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> MemoryBag:
     return MemoryBag.of(schema, [tuple(row.values()) for row in rows])
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 60.0) -> None:
+    """For what another thread or process brings about."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)

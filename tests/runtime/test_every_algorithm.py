@@ -33,11 +33,7 @@ LOCAL: Sequence[Sequence[Write]] = (
     ),
     (
         ("customer", "INSERT INTO customer VALUES (3, 'Cid', 'Bonn')", "UPDATE customer SET id = 4 WHERE id = 2"),
-        (
-            "orders",
-            "UPDATE orders SET id = 112, customer = 3 WHERE id = 12",
-            "INSERT INTO orders VALUES (23, 4, 101, 1)",
-        ),
+        ("orders", "UPDATE orders SET id = 112, customer = 3 WHERE id = 12", "INSERT INTO orders VALUES (23, 4, 1, 1)"),
         ("product", "DELETE FROM product WHERE id = 100"),
         ("orders", "UPDATE orders SET amount = 0 WHERE id = 20"),
     ),
@@ -139,7 +135,7 @@ def test_a_global_transaction_is_shown_when_its_last_part_is_in(open_shop: OpenS
 
 
 def test_the_basic_algorithm_is_wrong(open_shop: OpenShop) -> None:
-    """Two inserts that join each other, each asked about after both: their row is there twice; the audit says so."""
+    """Two inserts that join, each asked about after both: their row is there twice, and the audit says so."""
     shop = open_shop()
     shop.view(consistency="none", strategy="basic")
     shop.catch_up()

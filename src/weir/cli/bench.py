@@ -10,10 +10,12 @@ import typer
 from rich.console import Console
 
 from weir.algebra.errors import WeirError
+from weir.cli.soak import soak
 
 bench_app = typer.Typer(
     help="Measure: the papers' figures, the simulator, the sources, the engine.", no_args_is_help=True
 )
+bench_app.command()(soak)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]

@@ -30,6 +30,7 @@ from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.following import Follower
+from weir.warehouse.place import LOG
 from weir.warehouse.record import APPEND, LOAD
 from weir.warehouse.store import Batch, ViewStore
 
@@ -54,6 +55,15 @@ class Tables:
 
     def create(self, schema: Schema, *names: str) -> ViewStore:
         return ViewStore.create(self.place(*names), schema, "/".join(names), self._options)
+
+    def replaced(self, old: ViewStore, schema: Schema, *names: str) -> ViewStore:
+        """A new, empty table in place of one with other columns. Its log goes first, the newest version before all:
+        whatever comes in between, what is left is an older state, or no table.
+        """
+        log = [name for name in old.place.listing(LOG) if not name.endswith(".json")]
+        commits = sorted((name for name in old.place.listing(LOG) if name.endswith(".json")), reverse=True)
+        old.place.discard([*log, *commits, *old.place.listing()])
+        return self.create(schema, *names)
 
     def place(self, *names: str) -> str:
         return "/".join([self.path, *names])
@@ -121,14 +131,19 @@ class MaintainedView:
     def table_for(self, name: str, schema: Schema, spark: SparkSession) -> ViewStore:
         """The view's own table (the empty name) or an auxiliary one, made where missing."""
         if not name:
-            if self.store is None:
-                self.store = self.tables.create(schema_of_view(self.view, spark), self.name)
+            self.store = self._fitting(self.store, schema_of_view(self.view, spark), self.name)
             return self.store
         if name not in self.auxiliary:
             folder = hashlib.sha256(name.encode()).hexdigest()[:16]
             found = self.tables.open(AUXILIARY, self.name, folder)
-            self.auxiliary[name] = found or self.tables.create(schema, AUXILIARY, self.name, folder)
+            self.auxiliary[name] = self._fitting(found, schema, AUXILIARY, self.name, folder)
         return self.auxiliary[name]
+
+    def _fitting(self, found: ViewStore | None, schema: Schema, *names: str) -> ViewStore:
+        """The table that is there, if its columns are these."""
+        if found is None:
+            return self.tables.create(schema, *names)
+        return found if found.schema == schema else self.tables.replaced(found, schema, *names)
 
     # -- the algorithm -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+"""kill -9 at every named point of a running process, again during the recovery, and nothing is lost or done twice.
+
+One sequence of lives passes through all points: each life begins with the recovery from the kill before it and ends at
+the next point, while writers write to two PostgreSQL databases and a SQLite file all the time. The last life catches
+up. Then everything is looked at: the audits, every single recorded arrival of the complete view against a replay, the
+vectors of all tables, and the files on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime.lives import Lives, writers
+from weir import points
+from weir.bench.soak.databases import open_databases
+from weir.bench.soak.journal import read_journal
+from weir.bench.soak.recorded import Recorded
+from weir.bench.soak.replay import SELECT
+from weir.bench.soak.traffic import first_rows
+from weir.runtime.kinds import specify
+from weir.warehouse.record import APPEND
+from weir.warehouse.store import ViewStore
+
+PLACES = {"crm": "postgres", "sales": "postgres", "shop": "sqlite"}
+VIEWS = (
+    f"CREATE MATERIALIZED VIEW lines WITH (consistency = 'complete', strategy = 'pvm-cc', group = 'g') AS {SELECT}",
+    "CREATE MATERIALIZED VIEW open_orders WITH (consistency = 'strong', strategy = 'sweep', group = 'g') AS "
+    "SELECT o.id, c.name FROM sales.orders o JOIN crm.customer c ON c.id = o.customer WHERE o.status % 2 = 0",
+    f"CREATE MATERIALIZED VIEW parted WITH (consistency = 'complete', strategy = 'equal-partition') AS {SELECT}",
+)
+Death = tuple[str, int]
+
+
+def deaths(seed: int) -> list[Death]:
+    """Every point, in an order of the seed's own; the first load is met several times at its start."""
+    dice = random.Random(seed)
+    loading = [(points.LOADING, times) for times in sorted(dice.sample((1, 2, 3, 4), 2))]
+    others = [(point, dice.choice((1, 1, 2, 3, 5))) for point in points.POINTS if point != points.LOADING]
+    dice.shuffle(others)
+    return [*loading, *others]
+
+
+def recover_from(folder: Path, seed: int, sequence: Sequence[Death]) -> None:
+    first = first_rows(seed)
+    journal = folder / "journal"
+    with open_databases(PLACES, first, folder) as databases:
+        sources = {name: (database.kind, dict(database.options)) for name, database in databases.items()}
+        (folder / "project.json").write_text(json.dumps({"sources": sources, "views": VIEWS}))
+        with Lives(folder) as lives:
+            with writers(databases, journal, seed, rate=3):
+                for point, times in sequence:
+                    lives.die(point, times)
+            said = lives.live()
+        assert {audit["view"]: (audit["missing"], audit["extra"]) for audit in said["audits"]} == {
+            "lines": (0, 0), "open_orders": (0, 0), "parted": (0, 0),
+        }  # fmt: skip
+        opened = {name: specify(name, kind, options).open() for name, (kind, options) in sources.items()}
+        for name in ("lines", "parted"):
+            store = ViewStore.open(folder / "warehouse" / name)
+            found = Recorded(store, opened, first, read_journal(journal)).check()
+            assert found.wrong == []
+            assert found.transactions + found.loaded == len(list(read_journal(journal)))
+            assert found.merged <= len(sequence)  # SQLite tells the transactions of its reader's absence together
+        for source in opened.values():
+            source.close()
+    check_tables(folder / "warehouse")
+
+
+def check_tables(warehouse: Path) -> None:
+    """One vector per unit, arrivals without a gap, and no file that nothing names."""
+    auxiliary = [path.parent for path in (warehouse / "_auxiliary" / "parted").glob("*/_delta_log")]
+    assert auxiliary
+    units = [[warehouse / "lines", warehouse / "open_orders"], [warehouse / "parted", *auxiliary]]
+    for unit in units:
+        stores = [ViewStore.open(path) for path in unit]
+        assert len({json.dumps(store.positions(), sort_keys=True) for store in stores}) == 1
+        assert len({store.head.transaction for store in stores}) == 1
+        for store in stores:
+            check_arrivals(store)
+            check_files(store)
+    scratch = warehouse / "_weir" / "scratch"
+    assert not scratch.exists() or list(scratch.iterdir()) == []
+
+
+def check_arrivals(store: ViewStore) -> None:
+    appended = [record for record in store.history() if record.kind == APPEND and record.arrivals is not None]
+    numbers = [record.transaction for record in appended]
+    assert numbers == sorted(set(numbers))
+    for before, after in pairwise(appended):
+        assert before.arrivals is not None
+        assert after.arrivals is not None
+        assert after.arrivals[0] == before.arrivals[1] + 1
+
+
+def check_files(store: ViewStore) -> None:
+    """Orphans are there or not; once cleaned the rows are the same and nothing more can be cleaned."""
+    rows: Any = store.read_arrow(counted=True)
+    store.clean_orphans(timedelta(0))
+    assert store.read_arrow(counted=True).num_rows == rows.num_rows
+    assert store.clean_orphans(timedelta(0)) == []
+
+
+@pytest.mark.spark
+def test_a_kill_at_every_point_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
+    """Every named point once, and every recovery but the last one killed too."""
+    recover_from(tmp_path, 1, deaths(1))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+def test_other_seeds(tmp_path: Path, seed: int) -> None:
+    """Other orders of the points, other numbers of times they are passed, other traffic."""
+    recover_from(tmp_path, seed, deaths(seed))
