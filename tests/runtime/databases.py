@@ -121,7 +121,7 @@ class Sqlite(Database):
 
     def mark(self, part: GlobalTransaction) -> str:
         sources = ", ".join(sorted(part.sources))
-        return f"INSERT INTO weir_transaction (identifier, sources) VALUES ('{part.identifier}', '{sources}')"
+        return f"INSERT INTO weir_global_transaction (id, sources) VALUES ('{part.identifier}', '{sources}')"
 
 
 class Postgres(Database):

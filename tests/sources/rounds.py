@@ -123,3 +123,33 @@ def net(delivered: Sequence[tuple[Transaction, Effect]]) -> Content:
 
 def _nonzero(counts: Counter[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
     return {row: count for row, count in counts.items() if count}
+
+
+def check_begins_with_next_visit(
+    reopen: Callable[[], Source], old: Position, new: Relation, write: Callable[[], object]
+) -> None:
+    """A table that the position does not cover: nothing of it is delivered with the next visit, whose snapshot has it;
+    from there on all is, also after a restart and while that visit's position is behind others.
+    """
+    source = reopen()
+    source.resume(old)
+    write()
+    visit = source.visit(hold=True)
+    assert new not in visit.changes
+    seen = content_of(source).get(new, Counter())
+    assert seen
+    source.release()
+    write()
+    first = source.visit()
+    assert new in first.changes
+    write()
+    source.close()
+    source = reopen()
+    source.resume(visit.position, [first.position])
+    delivered = deliver(source)
+    for _, (_, _, changes) in delivered:
+        for row, weight in changes.get(new, Counter()).items():
+            seen[row] += weight
+    source.visit(hold=True)
+    assert _nonzero(seen) == content_of(source)[new]
+    source.close()

@@ -186,9 +186,9 @@ def test_changes_of_tables_that_are_not_watched_are_no_transactions(
 
 
 def test_global_transactions(source: SqliteSource, writer: sqlite3.Connection) -> None:
-    """A row inserted into weir_transaction says which global transaction this one is part of."""
+    """A row inserted into weir_global_transaction says which global transaction this one is part of."""
     follower = Follower(source, COLUMNS)
-    marker = "INSERT INTO weir_transaction (identifier, sources) VALUES ('g1', 'shop, crm')"
+    marker = "INSERT INTO weir_global_transaction (id, sources) VALUES ('g1', 'shop, crm')"
     transaction(writer, marker, "INSERT INTO item VALUES (1, 'x', 0)")
     run(writer, "INSERT INTO item VALUES (2, 'x', 0)")
     visit = follower.check()
@@ -201,7 +201,7 @@ def test_global_transactions_of_the_time_away(path: Path, writer: sqlite3.Connec
     follower.source.close()
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
     for number in (2, 3):
-        marker = f"INSERT INTO weir_transaction VALUES ('g{number}', 'shop,crm')"
+        marker = f"INSERT INTO weir_global_transaction VALUES ('g{number}', 'shop,crm')"
         transaction(writer, marker, f"INSERT INTO item VALUES ({number}, 'x', 0)")
     writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     again = SqliteSource("shop", path)
@@ -216,8 +216,8 @@ def test_global_transactions_of_the_time_away(path: Path, writer: sqlite3.Connec
 def test_a_wrong_marker_is_refused(source: SqliteSource, writer: sqlite3.Connection, values: str) -> None:
     """A marker without a name, or without this source, is an error and not a guess."""
     follower = Follower(source, COLUMNS)
-    run(writer, f"INSERT INTO weir_transaction VALUES {values}")
-    with pytest.raises(SourceError, match="weir_transaction"):
+    run(writer, f"INSERT INTO weir_global_transaction VALUES {values}")
+    with pytest.raises(SourceError, match="weir_global_transaction"):
         follower.check()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.rounds import Content, check_held, check_redelivery, deliver, whole
+from tests.sources.rounds import Content, check_begins_with_next_visit, check_held, check_redelivery, deliver, whole
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
@@ -214,7 +214,7 @@ def test_global_transactions_are_told_apart_on_either_side(
 
 
 def _marked(writer: sqlite3.Connection, name: str, number: int) -> None:
-    run(writer, "BEGIN IMMEDIATE", f"INSERT INTO weir_transaction VALUES ('{name}', 'shop, crm')")
+    run(writer, "BEGIN IMMEDIATE", f"INSERT INTO weir_global_transaction VALUES ('{name}', 'shop, crm')")
     run(writer, f"INSERT INTO item VALUES ({number}, 'g')", "COMMIT")
 
 
@@ -237,14 +237,33 @@ def test_a_table_that_a_later_view_brought_begins_there(path: Path, writer: sqli
     second = both.load().position
     both.end_load()
     run(writer, "INSERT INTO later VALUES (3, 'c')")
-    with pytest.raises(LoadAgain, match="does not cover table 'later'"):
-        both.resume(first)
     both.resume(first, [second])
     delivered = deliver(both)
     effects = [effect[2] for _, effect in delivered]
     assert effects == [{ITEM: Counter({(3, "three"): 1})}, {later: Counter({(3, "c"): 1})}]
     assert [both.holds(second, transaction) for transaction, _ in delivered] == [True, False]
     both.close()
+
+
+def test_a_table_that_no_position_covers_begins_with_the_next_visit(path: Path, writer: sqlite3.Connection) -> None:
+    """Even one that was captured just now."""
+    source = SqliteSource("shop", path)
+    source.watch({ITEM: COLUMNS[ITEM]})
+    position = source.load().position
+    source.close()
+    run(writer, "INSERT INTO item VALUES (3, 'three')", "INSERT INTO later VALUES (0)")
+    install(path, ["later"])
+    later = Relation("shop", "later")
+
+    def open_both() -> SqliteSource:
+        both = SqliteSource("shop", path)
+        both.watch({ITEM: COLUMNS[ITEM], later: ("x",)})
+        return both
+
+    numbers = iter(range(1, 9))
+    check_begins_with_next_visit(
+        open_both, position, later, lambda: run(writer, f"INSERT INTO later VALUES ({next(numbers)})")
+    )
 
 
 def test_a_boundary_of_another_history_is_noticed(path: Path, reopen: Callable[[], SqliteSource]) -> None:

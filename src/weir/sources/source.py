@@ -155,7 +155,10 @@ class Source(ABC):
     def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
         """Deliver from here on what is not in ``position``. Raises LoadAgain when the log no longer reaches back.
 
-        ``boundaries`` are later positions, of views that are ahead: no delivered transaction reaches across one.
+        ``boundaries`` are later positions, of views that are ahead: no delivered transaction reaches across one. A
+        watched table is followed from the oldest of these positions that covers it (a position covers what was watched
+        when it was made); one that none covers from the next visit on, whose snapshot its first view is loaded from.
+        Like ``load``, releases a held snapshot.
         """
 
     @abstractmethod
@@ -170,16 +173,20 @@ class Source(ABC):
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
         """One visit. With ``hold`` the snapshot stays open for ``look``, ``parts`` and ``reader`` until ``release``.
 
-        Kinds that cannot share a snapshot give None for it.
+        Writers go on meanwhile (TRUNCATE and DDL may wait); another visit is refused. Kinds that cannot share a
+        snapshot give None for it.
         """
 
     @abstractmethod
     def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        """More lookups in the held snapshot, over this source's own connection."""
+        """More lookups in the held snapshot, over this source's own connection; from any thread, one at a time."""
 
     @abstractmethod
     def parts(self) -> tuple[Partition, ...]:
-        """Every watched table as the held snapshot shows it, in parts for ``read``."""
+        """Every watched table as the held snapshot shows it, in parts for ``read``.
+
+        Where snapshots are not shared, a part is read to its end before anything else is asked.
+        """
 
     @abstractmethod
     def reader(self, snapshot: Any) -> SnapshotReader:
@@ -187,7 +194,7 @@ class Source(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Closes a held snapshot."""
+        """Closes a held snapshot; without one it does nothing."""
 
     @abstractmethod
     def acknowledge(self, position: Position) -> None:
@@ -195,7 +202,7 @@ class Source(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the connections. The log stays: ``resume`` goes on from the last committed position."""
+        """Releases, and ends the connections. The log stays: ``resume`` goes on from the last committed position."""
 
 
 class SnapshotReader(ABC):

@@ -23,7 +23,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.sources.oracle import Ledger, Replay
-from weir.sources.source import LoadAgain, Position, SchemaChanged, Source, SourceError
+from weir.sources.source import LoadAgain, Position, SchemaChanged, Source, SourceError, Visit
 from weir.sources.writers import Writer
 
 WORKLOADS: dict[str, str] = {
@@ -244,13 +244,14 @@ class _Run:
             self.resume()
         self.check(self._lookups())
 
-    def _visit(self, lookups: Sequence[Lookup]) -> Any:
+    def _visit(self, lookups: Sequence[Lookup], hold: bool = False) -> Visit:
         assert self.source is not None
-        return self.source.visit(lookups)
+        return self.source.visit(lookups, hold)
 
     def check(self, lookups: Sequence[Lookup]) -> None:
         """Visits, follows the transactions, compares the answers, commits."""
-        visit = self._visit(lookups)
+        hold = self.dice.random() < 0.3
+        visit = self._visit(lookups, hold)
         if self.replay.ledger is not None:
             may_merge = self.resumed and self.workload.merged_after_resume
             self.replay.ledger.one_each = self.workload.one_each and not may_merge
@@ -259,6 +260,8 @@ class _Run:
         problems = self.replay.apply(visit)
         problems += self.replay.compare(visit, lookups, self.workload.exact_lookups)
         self.answers += len(lookups)
+        if hold:
+            problems += self._look_around()
         self.transactions += len(self.replay.ledger.delivered) - before if self.replay.ledger else 0
         self.wrong += len(problems)
         self.failures += problems[: 10 - len(self.failures)]
@@ -266,6 +269,18 @@ class _Run:
         if self.dice.random() < 0.2:
             assert self.source is not None
             self.source.acknowledge(self.position)
+
+    def _look_around(self) -> list[str]:
+        """More questions in the held snapshot, while the writers go on; then it is released."""
+        assert self.source is not None
+        problems: list[str] = []
+        for _ in range(self.dice.choice((1, 2))):
+            lookups = self._lookups()
+            later = Visit((), {}, self.source.look(lookups), "")
+            problems += self.replay.compare(later, lookups, self.workload.exact_lookups)
+            self.answers += len(lookups)
+        self.source.release()
+        return problems
 
     def _check_everything(self) -> None:
         self.check([Lookup(relation, COLUMNS[relation.table]) for relation in self.tables])

@@ -13,7 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.sources.files.producer import put
-from tests.sources.rounds import Content, check_held, check_redelivery, deliver, whole, wrong
+from tests.sources.rounds import (
+    Content,
+    check_begins_with_next_visit,
+    check_held,
+    check_redelivery,
+    deliver,
+    whole,
+    wrong,
+)
 from weir.algebra.catalog import Relation
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.oracle import Replay
@@ -113,9 +121,55 @@ def test_a_table_that_a_later_view_brought_begins_there(reopen: Callable[..., Fi
     put_both(tmp_path, "5", 5)
     second = reopen().load().position
     put_both(tmp_path, "6", 6)
-    with pytest.raises(LoadAgain, match=r"lake\.notes is not in the position"):
-        reopen().resume(first)
     both = reopen()
     both.resume(first, [second])
     again = [(transaction.identifier, both.holds(second, transaction)) for transaction, _ in deliver(both)]
     assert again == [("4/things", True), ("5/things", True), ("6/notes/things", False)]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_table_that_no_position_covers_begins_with_the_next_visit(
+    reopen: Callable[..., FilesSource], tmp_path: Path, together: bool
+) -> None:
+    """Beside the others, if their snapshots belong together."""
+    put(tmp_path, "things", "1", [(1, "a")])
+    old = reopen({THINGS: COLUMNS[THINGS]}, together)
+    position = old.load().position
+    old.close()
+    for name in ("2", "3"):
+        put_both(tmp_path, name, int(name))
+    both = reopen(COLUMNS, together)
+    both.resume(position)
+    assert both._at is not None
+    assert both._at[NOTES].name == ("2" if together else "3")
+    both.close()
+    numbers = iter(range(4, 9))
+
+    def write() -> None:
+        number = next(numbers)
+        put_both(tmp_path, str(number), number, number + 1)
+
+    put_both(tmp_path, "1.5", 1)
+    position = _position_at(reopen, together)
+    check_begins_with_next_visit(lambda: reopen(COLUMNS, together), position, NOTES, write)
+
+
+def _position_at(reopen: Callable[..., FilesSource], together: bool) -> str:
+    """The newest of the one table."""
+    source = reopen({THINGS: COLUMNS[THINGS]}, together)
+    return source.load().position
+
+
+def test_parts_are_read_by_a_source_that_watches_nothing(
+    reopen: Callable[..., FilesSource], options: FilesOptions, tmp_path: Path
+) -> None:
+    """As a task does: a part says all that is needed."""
+    put_both(tmp_path, "1", 1, 2)
+    source = reopen()
+    source.load()
+    source.visit(hold=True)
+    parts = pickle.loads(pickle.dumps(source.parts()))
+    elsewhere = FilesSource(options)
+    rows = [row for part in parts if part.relation == NOTES for b in elsewhere.read(part) for row in b.to_pylist()]
+    assert sorted(row["id"] for row in rows) == [1, 2]
+    source.close()

@@ -184,21 +184,6 @@ def test_another_server_asks_for_a_load(lab: Lab) -> None:
         source.resume(str(later))
 
 
-def test_a_table_that_the_position_does_not_know_asks_for_a_load(lab: Lab) -> None:
-    """A view over one more table cannot start in the middle."""
-    simple(lab)
-    watch = lab.watch(t=("id",))
-    lab.execute("CREATE TABLE u (id int)")
-    if lab.kind == "postgres":
-        lab.execute("DROP PUBLICATION weir")
-    lab.capture("t", "u")
-    source = lab.open()
-    source.watch({T: ("id",), Relation("pg", "u"): ("id",)})
-    watch.source.close()
-    with pytest.raises(LoadAgain, match=r"does not cover pg\.u"):
-        source.resume(watch.position)
-
-
 @pytest.mark.parametrize(
     "statements",
     [

@@ -107,6 +107,10 @@ class Catalogue:
         held = [Finding("warning", text) for name in sorted(waiting) if name > last for text in waiting[name]]
         return sorted(found.items()), tuple(held)
 
+    def complete(self, relation: Relation) -> list[Snapshot]:
+        """All that are, in order."""
+        return [snapshot for _, snapshot in self._complete(relation, "", {})]
+
     def _complete(
         self, relation: Relation, after: str, waiting: dict[str, list[str]]
     ) -> Iterator[tuple[str, Snapshot]]:

@@ -66,6 +66,7 @@ class FilesSource(Source):
         self._stored: dict[Relation, Schema] = {}  # watched columns and the key's
         self._at: dict[Relation, Snapshot] | None = None  # delivered
         self._boundaries: list[Mapping[str, str]] = []  # table -> snapshot's name, of views that are ahead
+        self._beginning: set[Relation] = set()  # tables that no position has: followed from the next visit on
         self._held: Shown | None = None
         self._work: Path | None = None
 
@@ -96,7 +97,7 @@ class FilesSource(Source):
     def load(self) -> Load:
         """The newest snapshot of every watched table."""
         self.release()
-        self._at, self._boundaries = {}, []
+        self._at, self._boundaries, self._beginning = {}, [], set()
         for _, moved in self._steps({}):
             self._at |= moved
         if missing := [relation for relation in self._watched if relation not in self._at]:
@@ -108,7 +109,7 @@ class FilesSource(Source):
 
     def _partitions(self, shown: Shown) -> tuple[Partition, ...]:
         return tuple(
-            Partition(relation, self._watched[relation].names, path)
+            Partition(relation, shown.schemas[relation].names, (path, shown.schemas[relation]))
             for relation, snapshot in shown.snapshots.items()
             for path in snapshot.paths
         )
@@ -124,7 +125,9 @@ class FilesSource(Source):
                 ) from None
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        yield from batches([partition.detail], self._watched[partition.relation].only(partition.columns))
+        """In any process that sees the files."""
+        path, schema = partition.detail
+        yield from batches([path], schema.only(partition.columns))
         self._check_there((self._at or {}).items())
 
     def end_load(self) -> None:
@@ -133,17 +136,15 @@ class FilesSource(Source):
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
-        """A table that only a later position has is followed from there on: before, nobody needs its changes."""
         self.release()
         later = [parts_of(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
         known = [parts_of(position, self.name), *later]
         at = {}
         for relation in self._watched:
-            covering = [parts for parts in known if relation.table in parts]
-            if not covering:
-                raise LoadAgain(f"table {relation} is not in the position: {LOAD_AGAIN}")
-            at[relation], *_ = [self._delivered(relation, *parts[relation.table]) for parts in covering]
+            covering = [self._delivered(relation, *one[relation.table]) for one in known if relation.table in one]
+            at[relation] = covering[0] if covering else self._first_of(relation, self.order(position))
         self._at = at
+        self._beginning = {relation for relation in at if not any(relation.table in one for one in known)}
         self._boundaries = [{table: name for table, (name, _) in parts.items()} for parts in later]
 
     def order(self, position: Position) -> list[str]:
@@ -151,6 +152,14 @@ class FilesSource(Source):
 
     def holds(self, position: Position, transaction: Transaction) -> bool:
         return holds(position, transaction.identifier, self.name)
+
+    def _first_of(self, relation: Relation, delivered: Sequence[str]) -> Snapshot:
+        """Where a table begins that no position has: where the others are, if their snapshots belong together."""
+        found = self._catalogue.complete(relation)
+        if not found:
+            raise SourceError(f"table {relation} has no complete snapshot to begin with")
+        beside = [one for one in found if self.options.together and delivered and one.name <= delivered[0]]
+        return beside[-1] if beside else found[0 if self.options.together else -1]
 
     def _delivered(self, relation: Relation, name: str, mark: str) -> Snapshot:
         """The snapshot that the warehouse has, still as it was."""
@@ -174,15 +183,16 @@ class FilesSource(Source):
         at, news = dict(self._at), _News()
         for name, moved in self._apart(self._steps(at)[:MOST_SNAPSHOTS]):
             try:
-                news.add(name, self._changes(at, moved))
+                news.add(name, self._changes(at, {r: new for r, new in moved.items() if r not in self._beginning}))
             except Incomplete as problem:
                 self.held_back += (Finding("warning", f"snapshot '{name}' waits: {problem}"),)
             else:
                 at |= moved
+        self._check_loadable({relation: at[relation] for relation in self._beginning})
         shown = self._shown(at)
         answers = tuple(shown.answer(lookup) for lookup in lookups)
         self._check_there(at.items())
-        self._at = at
+        self._at, self._beginning = at, set()
         self._held = shown if hold else None
         return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=self._held)
 

@@ -30,7 +30,7 @@ from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
 from weir.sources.mysql.position import LogPosition, Place, format_gtids, parse_gtids
-from weir.sources.mysql.resume import includes, late_tables
+from weir.sources.mysql.resume import everything, includes, late_tables
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
@@ -225,7 +225,7 @@ class MysqlSource(Source):
         self._reset()
         by_gtid = self._by_gtid
         assembler = self._assembler = self._new_assembler()
-        assembler.late = late_tables(self.name, self._asked_for, position, later, by_gtid)
+        assembler.late = late_tables(self._asked_for, position, later, by_gtid)
         assembler.gtids = parse_gtids(position.start_gtid)
         assembler.unsettled = dict.fromkeys(position.unsettled)
         stream = self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
@@ -253,7 +253,10 @@ class MysqlSource(Source):
                 self._assembler_now.settle(Before(place, self._prepared().names()))
             return self._deliver(())
         try:
-            visit = self._deliver(self._ask(lookups, self._asked_for if hold else ()))
+            answers = self._ask(lookups, self._asked_for if hold else ())
+            if everything in self._assembler_now.late.values():
+                self._check_unchanged()
+            visit = self._deliver(answers)
             self._holding = hold
             return visit
         finally:
@@ -331,6 +334,9 @@ class MysqlSource(Source):
             raise self._stop(problem) from None
         position = str(self._position())
         self._assembler_now.ready = []
+        self._assembler_now.late = {
+            t: known for t, known in self._assembler_now.late.items() if known is not everything
+        }
         return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
 
     def _position(self) -> LogPosition:

@@ -108,7 +108,7 @@ class PostgresBase(Source):
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
         self._exported = ""  # the held snapshot's name
         self._spare: Connection | None = None  # a second working connection, while a snapshot is held now and then
-        self._late: dict[Relation, Snapshot] = {}  # tables that only a later position covers, and what that shows
+        self._late: dict[Relation, Snapshot | None] = {}  # tables that only a later position covers, and its snapshot
         self._ready = False  # whether the log is open behind the position
         self._utf8 = self._has_encoding = True
         self._server = ""
@@ -130,6 +130,10 @@ class PostgresBase(Source):
     @abstractmethod
     def _log_bound(self, connection: Connection) -> int:
         """The bound of a first load's position."""
+
+    def _log_now(self, connection: Connection) -> int:
+        """For a table that begins in the middle: its log may miss something of transactions up to this one."""
+        return 0
 
     def _log_fence(self, snapshot: Snapshot) -> None:
         """After the snapshot, when it shows something new."""
@@ -217,10 +221,15 @@ class PostgresBase(Source):
             return
         found = relation_facts(self.name, self._facts(connection))
         self._refuse_differences(self._position.tables, found)
+        self._position = self._position.tracing(self._traces(found))
         self._shape = shape
 
     def _refuse_differences(self, before: Mapping[str, Any], found: Mapping[Relation, TableFacts]) -> None:
-        problems = [p for r in self._watched for p in differences(str(r), before[r.table], found.get(r))]
+        problems = [
+            problem
+            for relation in self._watched
+            for problem in differences(str(relation), before.get(relation.table), found.get(relation))
+        ]
         if problems:
             raise SchemaChanged(f"{self.name}: {'; '.join(problems)}; {LOAD_AGAIN}")
 
@@ -260,8 +269,9 @@ class PostgresBase(Source):
         moment = self._begin(connection, export=hold)
         snapshot = moment.snapshot
         quiet = self._is_quiet(snapshot)
-        if not quiet:
+        if not quiet or self._begins_now:
             self._check_shape(connection)
+        if not quiet:
             self._log_fence(snapshot)
         answers = tuple(self._answer(connection, lookup) for lookup in lookups)
         found = self._log_within(connection, snapshot, quiet)
@@ -270,12 +280,18 @@ class PostgresBase(Source):
         else:
             run(connection, "COMMIT")
         delivery = self._log_after(found, snapshot, quiet)
+        self._late.update({relation: snapshot for relation, begins in self._late.items() if begins is None})
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
         token = SnapshotToken(self.options, moment.exported, self._tables, self._utf8) if hold else None
         return Visit(
             delivery.transactions, delivery.changes, answers, str(self._position), delivery.truncations, snapshot=token
         )
+
+    @property
+    def _begins_now(self) -> bool:
+        """Whether a table begins with this visit."""
+        return None in self._late.values()
 
     def _answer(self, connection: Connection, lookup: Lookup) -> LookupAnswer:
         return answer(connection, lookup, self._tables, self._utf8)
@@ -342,18 +358,25 @@ class PostgresBase(Source):
     # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
 
     def resume(self, position: str, boundaries: Sequence[str] = ()) -> None:
-        """Transactions are never merged, so none reaches across a boundary; a table that only a later position covers
-        is followed from there on.
-        """
+        """Transactions are never merged, so none reaches across a boundary."""
         self.release()
         later = [PostgresPosition.parse(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
         parsed, self._late = PostgresPosition.parse(position, self.name), {}
         for relation in self._watched:
-            covering = [one for one in later if relation.table in one.tables]
-            if covering and relation.table not in parsed.tables:
-                parsed = parsed.covering(relation.table, covering[0])
-                self._late[relation] = covering[0].snapshot
-        self._resume(parsed)
+            if relation.table not in parsed.tables:
+                first = next((one for one in later if relation.table in one.tables), None)
+                self._late[relation] = first.snapshot if first is not None else None
+                parsed = parsed.tracing(first.tables if first is not None else {})
+        self._resume(parsed.only(relation.table for relation in self._watched))
+        if self._begins_now:
+            self._wait_for_older()
+
+    def _wait_for_older(self) -> None:
+        """As a first load does, for the tables that begin with the next visit."""
+        with named_errors(self.options, "resuming"):
+            connection = self._connected()
+            self._settled_moment(connection, self._log_now(connection))
+            run(connection, "ROLLBACK")
 
     def _resume(self, position: PostgresPosition) -> None:
         self._drop()
@@ -377,10 +400,6 @@ class PostgresBase(Source):
             raise LoadAgain(
                 f"{self.name}: the server's log ends before the position: it was set back to an earlier state; "
                 f"{LOAD_AGAIN}"
-            )
-        if unknown := [str(relation) for relation in self._watched if relation.table not in position.tables]:
-            raise LoadAgain(
-                f"{self.name}: the position does not cover {', '.join(unknown)}: not watched then; {LOAD_AGAIN}"
             )
 
     def order(self, position: str) -> tuple[int, int]:

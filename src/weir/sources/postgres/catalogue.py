@@ -168,9 +168,13 @@ def our_type(kind: str, modifier: int) -> Type | None:
         return None
 
 
-def differences(name: str, before: Mapping[str, Any], now: TableFacts | None) -> Iterator[str]:
-    """What has changed about a table since ``before`` (a ``trace``), as far as it matters; nothing when all is well."""
-    if now is None or now.oid != before["oid"]:
+def differences(name: str, before: Mapping[str, Any] | None, now: TableFacts | None) -> Iterator[str]:
+    """What has changed about a table since ``before`` (a ``trace``; None: it begins now), as far as it matters; nothing
+    when all is well.
+    """
+    if before is None and now is not None:
+        return
+    if now is None or before is None or now.oid != before["oid"]:
         yield f"table {name} was dropped" + ("" if now is None else " and made again")
         return
     if now.mark != before["mark"]:

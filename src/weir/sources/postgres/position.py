@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -42,9 +42,16 @@ class PostgresPosition:
     def at(self, snapshot: Snapshot, bound: int) -> PostgresPosition:
         return replace(self, snapshot=snapshot, bound=bound)
 
-    def covering(self, table: str, other: PostgresPosition) -> PostgresPosition:
-        """With a table as another position has it."""
-        return replace(self, tables={**self.tables, table: other.tables[table]})
+    def only(self, tables: Iterable[str]) -> PostgresPosition:
+        return replace(self, tables={name: self.tables[name] for name in tables if name in self.tables})
+
+    def tracing(self, traces: Mapping[str, Mapping[str, Any]]) -> PostgresPosition:
+        """With the traces of more tables, and of more columns of those it has."""
+        tables = dict(self.tables)
+        for name, trace in traces.items():
+            known = tables.get(name, trace)
+            tables[name] = {**known, "columns": {**trace["columns"], **known["columns"]}}
+        return replace(self, tables=tables)
 
 
 @lru_cache(maxsize=64)

@@ -80,6 +80,9 @@ class PostgresSource(PostgresBase):
         if slot is None:
             self._create_slot(connection)
         self._refuse_foreign(self._slot(connection))
+        return self._log_now(connection)
+
+    def _log_now(self, connection: Connection) -> int:
         row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
         assert row is not None
         return int(row[0])

@@ -21,7 +21,9 @@ from weir.sources.postgres.options import MARKER_TABLE
 from weir.sources.postgres.pgoutput import Fields, Tuples
 from weir.sources.postgres.values import from_fields
 from weir.sources.postgres.visibility import Snapshot
-from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, Transaction
+from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, SourceError, Transaction
+
+Late = Mapping[Relation, Snapshot | None]  # tables that are followed only behind this; None: behind the next visit
 
 
 @dataclass
@@ -32,11 +34,17 @@ class Decoded:
     commit: int  # where its commit record begins
     rows: dict[Relation, tuple[list[int], list[Fields]]] = field(default_factory=dict)
     truncated: set[Relation] = field(default_factory=set)
+    unreadable: dict[Relation, SourceError] = field(default_factory=dict)  # of tables that may begin only later
     part_of: GlobalTransaction | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not self.rows and not self.truncated
+        return not self.rows and not self.truncated and not self.unreadable
+
+    def leave_out(self, relation: Relation) -> None:
+        self.rows.pop(relation, None)
+        self.truncated.discard(relation)
+        self.unreadable.pop(relation, None)
 
 
 @dataclass(frozen=True)
@@ -69,12 +77,12 @@ class Assembler:
         source: str,
         watched: Iterable[Watched],
         delivered: Snapshot,
-        late: Mapping[Relation, Snapshot] | None = None,
+        late: Late | None = None,
     ) -> None:
         self._source = source
         self._watched = {(table.facts.schema, table.facts.name): table for table in watched}
         self._delivered = delivered  # what the warehouse has: a server may send it again after a crash
-        self._late = late or {}  # tables that views follow only after a later position
+        self._late = {} if late is None else late
         self._readers: dict[int, _Reader] = {}
         self._markers: dict[int, Tuples] = {}
         self._current: Decoded | None = None
@@ -128,19 +136,17 @@ class Assembler:
     def _row(self, message: bytes) -> None:
         current = self._current
         if current is None:
-            return
+            return None
         reader = self._readers.get(int.from_bytes(message[1:5], "big"))
         if reader is None:
-            self._marker(message)
-            return
-        if self._is_late(reader.relation):
-            return
+            return self._marker(message)
         if reader.tuples is None:
-            raise SchemaChanged(f"{self._source}: {reader.problem}; load the views that use {reader.relation} again")
+            text = f"{self._source}: {reader.problem}; load the views that use {reader.relation} again"
+            return self._cannot_read(reader.relation, SchemaChanged(text))
         try:
             old, new = reader.tuples.rows(message)
         except pgoutput.IdentityMissing:
-            raise _no_identity(reader.relation) from None
+            return self._cannot_read(reader.relation, _no_identity(reader.relation))
         if reader.relation not in current.rows:
             current.rows[reader.relation] = ([], [])
         weights, rows = current.rows[reader.relation]
@@ -150,18 +156,21 @@ class Assembler:
         if new is not None:
             weights.append(1)
             rows.append(new)
+        return None
 
     def _truncate(self, truncate: pgoutput.Truncate) -> None:
         """What the transaction did to the table before goes with the rest: the truncation covers it."""
         for oid in truncate.relations:
             reader = self._readers.get(oid)
-            if reader is not None and self._current is not None and not self._is_late(reader.relation):
+            if reader is not None and self._current is not None:
                 self._current.rows.pop(reader.relation, None)
                 self._current.truncated.add(reader.relation)
 
-    def _is_late(self, relation: Relation) -> bool:
-        """Nobody follows this table here yet, and it may have had another shape."""
-        return relation in self._late and self._late[relation].shows(self._xid)
+    def _cannot_read(self, relation: Relation, problem: SourceError) -> None:
+        """Stops the source, unless perhaps nobody follows this table yet."""
+        if relation not in self._late or self._current is None:
+            raise problem
+        self._current.unreadable[relation] = problem
 
     def _shape(self, shape: pgoutput.RelationShape) -> None:
         """A table's shape in the stream, from here on, for all transactions behind it."""
@@ -189,7 +198,14 @@ class Assembler:
         visible = [transaction for transaction in self.waiting if snapshot.shows(transaction.xid)]
         self.waiting = [transaction for transaction in self.waiting if not snapshot.shows(transaction.xid)]
         self._delivered, self._settled = snapshot, True
-        return visible
+        for relation, begins in self._late.items():
+            for transaction in visible:
+                if begins is None or begins.shows(transaction.xid):
+                    transaction.leave_out(relation)
+        for transaction in visible:
+            for problem in transaction.unreadable.values():
+                raise problem
+        return [transaction for transaction in visible if not transaction.is_empty]
 
 
 def _reader(watched: Watched, shape: pgoutput.RelationShape) -> _Reader:

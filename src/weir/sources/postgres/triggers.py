@@ -98,10 +98,18 @@ class PostgresTriggersSource(PostgresBase):
         row = connection.execute(statement, (str(self._position.snapshot),)).fetchone()
         assert row is not None
         news = {
-            relation: self._read_log(connection, watched.facts, watched.columns, relation)
+            relation: self._followed(relation, self._read_log(connection, watched.facts, watched.columns, relation))
             for relation, watched in self._watched.items()
+            if self._late.get(relation, snapshot) is not None
         }
         return int(row[1]), news, self._global_parts(connection)
+
+    def _followed(self, relation: Relation, news: pa.Table) -> pa.Table:
+        """Without what happened before anybody followed the table."""
+        begins = self._late.get(relation)
+        if begins is None:
+            return news
+        return news.filter(pa.array([not begins.shows(xid) for xid in news[_XID].to_pylist()], pa.bool_()))
 
     def _read_log(
         self, connection: Connection, table: TableFacts, columns: Sequence[ColumnFacts], relation: Relation

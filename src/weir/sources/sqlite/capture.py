@@ -7,7 +7,7 @@
 | ``weir_capture`` | which tables are captured, with which columns, since which change |
 | ``weir_meta`` | the log's own name, and how far it has been trimmed |
 | ``weir_replaced`` | rows that an INSERT or UPDATE might replace, only for the time of that statement |
-| ``weir_transaction`` | a view: a row inserted into it names the global transaction of the current transaction |
+| ``weir_global_transaction`` | a view: a row inserted into it names the global transaction of the current transaction |
 | ``weir_capture_<event>_<table>`` | five triggers per table |
 
 ``INSERT OR REPLACE`` removes rows without firing a delete trigger (unless the writer turned ``recursive_triggers``
@@ -34,7 +34,7 @@ from weir.sources.sqlite.wal import MAGIC
 INSTALL = "run `weir capture install sqlite`"
 MARKER, BEGINNING = 0, -1  # in place of a capture's number: names a global transaction; a capture begins here
 _EVENTS = ("before_insert", "insert", "before_update", "update", "delete")
-_OWN = ("weir_log", "weir_clock", "weir_capture", "weir_meta", "weir_replaced", "weir_transaction")
+_OWN = ("weir_log", "weir_clock", "weir_capture", "weir_meta", "weir_replaced", "weir_global_transaction")
 _NEXT = "max(weir_clock.seq, (SELECT coalesce(max(seq), 0) FROM weir_log))"
 _TICK = "  UPDATE weir_clock SET seq = (SELECT max(seq) FROM weir_log);\n"
 _TABLES = (
@@ -46,10 +46,10 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS weir_meta (name TEXT PRIMARY KEY, value)",
     f"INSERT OR IGNORE INTO weir_clock VALUES (1, '{MAGIC}', 0)",
     "INSERT OR IGNORE INTO weir_meta VALUES ('epoch', lower(hex(randomblob(8)))), ('trimmed', 0)",
-    "CREATE VIEW IF NOT EXISTS weir_transaction (identifier, sources) AS SELECT NULL, NULL WHERE 0",
-    "CREATE TRIGGER IF NOT EXISTS weir_capture_transaction INSTEAD OF INSERT ON weir_transaction BEGIN\n"
+    "CREATE VIEW IF NOT EXISTS weir_global_transaction (id, sources) AS SELECT NULL, NULL WHERE 0",
+    "CREATE TRIGGER IF NOT EXISTS weir_capture_transaction INSTEAD OF INSERT ON weir_global_transaction BEGIN\n"
     "  INSERT INTO weir_log (seq, capture, weight, nonce, v0, v1)"
-    f" SELECT {_NEXT} + 1, {MARKER}, 0, random(), NEW.identifier, NEW.sources FROM weir_clock;\n{_TICK}END",
+    f" SELECT {_NEXT} + 1, {MARKER}, 0, random(), NEW.id, NEW.sources FROM weir_clock;\n{_TICK}END",
 )
 
 

@@ -109,7 +109,7 @@ class Log:
         names = frozenset(name.strip() for name in str(sources).split(",") if name.strip())
         if not isinstance(identifier, str) or self.source not in names:
             raise SourceError(
-                f"source '{self.source}': weir_transaction says identifier {identifier!r}, sources {sources!r}; "
-                f"the identifier must be text, and the sources a list with commas in which '{self.source}' occurs"
+                f"source '{self.source}': weir_global_transaction says id {identifier!r}, sources {sources!r}; "
+                f"the id must be text, and the sources a list with commas in which '{self.source}' occurs"
             )
         return GlobalTransaction(identifier, names)

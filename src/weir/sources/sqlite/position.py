@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from weir.sources.source import LOAD_AGAIN, LoadAgain, Position, SourceError
+from weir.sources.source import Position, SourceError
+
+NEXT_VISIT = 1 << 62  # a number that is never reached
 
 
 @dataclass(frozen=True)
@@ -30,18 +32,10 @@ class SqlitePosition:
             raise SourceError(f"source '{source}': '{text}' is not a position of a SQLite source") from None
 
 
-def late_tables(
-    source: str, tables: Iterable[str], position: SqlitePosition, later: Sequence[SqlitePosition]
-) -> dict[str, int]:
+def late_tables(tables: Iterable[str], position: SqlitePosition, later: Sequence[SqlitePosition]) -> dict[str, int]:
     """The tables that only a later position covers, with the number at which they begin: their first view was loaded
-    there, and they may have been captured only since then. ``later`` positions in order.
+    there, and they may have been captured only since then. Those that none covers begin with the next visit.
+    ``later`` positions in order.
     """
-    begins = {}
-    for table in tables:
-        if table in position.tables:
-            continue
-        numbers = [one.number for one in later if table in one.tables]
-        if not numbers:
-            raise LoadAgain(f"source '{source}': the position does not cover table '{table}'; {LOAD_AGAIN}")
-        begins[table] = numbers[0]
-    return begins
+    missing = [table for table in tables if table not in position.tables]
+    return {table: next((one.number for one in later if table in one.tables), NEXT_VISIT) for table in missing}

@@ -44,7 +44,7 @@ from weir.sources.sqlite.catalog import quote, read_shape
 from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
 from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
-from weir.sources.sqlite.position import SqlitePosition, late_tables
+from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import Place, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
@@ -257,7 +257,7 @@ class SqliteSource(Source):
         at = self._parsed(position)
         later = sorted((self._parsed(one) for one in boundaries), key=lambda one: one.number)
         self._position = (at.epoch, at.number)
-        self._begins = late_tables(self.name, (relation.table for relation in self._watched), at, later)
+        self._begins = late_tables((relation.table for relation in self._watched), at, later)
         if self._held is not None and replace(at, tables=()) != self._held.head.position():
             self._release(self._held)
             self._held, self._known_ends = None, []
@@ -320,6 +320,7 @@ class SqliteSource(Source):
             self._release(self._held)
             self._held = snapshot
             self._position = (snapshot.head.epoch, snapshot.head.clock)
+            self._begins = {table: number for table, number in self._begins.items() if number != NEXT_VISIT}
             self._holding = hold
             return visit
 
