@@ -144,7 +144,19 @@ def test_a_source_that_restarts_under_way(open_shop: OpenShop, servers: Servers)
 # -- tables that change ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+REMADE = {
+    "postgres": ["ALTER TABLE customer DROP COLUMN name", "ALTER TABLE customer ADD COLUMN name varchar(40)"],
+    "mariadb": ["ALTER TABLE customer MODIFY COLUMN name varchar(40) AFTER city"],
+    "sqlite": [  # as its manual has it
+        "ALTER TABLE customer RENAME TO customer_before",
+        "CREATE TABLE customer (id bigint PRIMARY KEY NOT NULL, city varchar(40), name varchar(40))",
+        "INSERT INTO customer SELECT id, city, name FROM customer_before",
+        "DROP TABLE customer_before",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", REMADE)
 def test_a_schema_change_while_running(open_shop: OpenShop, kind: str) -> None:
     """The views over that table stop and say what has changed; the others go on; a reload brings them back."""
     shop = open_shop(kinds=(kind, "sqlite", "sqlite"))
@@ -152,16 +164,14 @@ def test_a_schema_change_while_running(open_shop: OpenShop, kind: str) -> None:
     shop.view("sold", SOLD, consistency="complete")
     shop.catch_up()
     crm = shop.databases["crm"]
-    crm.transact(["ALTER TABLE customer DROP COLUMN name"])
-    crm.transact(["ALTER TABLE customer ADD COLUMN name varchar(40)"])
-    if kind == "sqlite":
-        crm.capture()
+    crm.transact(REMADE[kind])
     _write_everywhere(shop, 20)
-    with pytest.raises(WeirError, match=r"view lines: .*customer") as stopped:
+    with pytest.raises(WeirError, match=r"^view lines: .*customer.*: weir run --reload lines$"):
         shop.catch_up()
-    assert "reload" in str(stopped.value)
     assert _state(shop)["state"] == "failed"
     assert len(shop.state("sold")) == 4
+    if kind == "sqlite":
+        crm.capture()
     crm.transact(["UPDATE customer SET name = 'again'"])
     shop.warehouse.run(until_caught_up=True, reload=["lines"])
     _mended(shop, "lines", "sold")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,20 @@ class _Asking(SnapshotReader):
 
     def close(self) -> None:
         self._connection.close()
+
+
+def own_address(driver: str) -> str:
+    """This machine's address as Spark's driver sees it: behind Spark Connect the driver is somewhere else.
+
+    >>> own_address("127.0.0.1")
+    '127.0.0.1'
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((driver, 9))  # sends nothing: it only chooses the way
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def recognise(connection: Connection, key: bytes) -> None:

@@ -109,7 +109,8 @@ class Readiness:
         units = [unit for unit in self.live() if channel.name in unit.sources]
         if isinstance(problem, LoadAgain | SchemaChanged):
             for unit in units:
-                self.fail(unit, problem)
+                views = " ".join(f"--reload {view.name}" for view in unit.views)
+                self.fail(unit, WeirError(f"{problem}: weir run {views}"))
             return
         if channel.problem is None:
             log.warning("%s; its views wait, and go on when it is back", problem)
