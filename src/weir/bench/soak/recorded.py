@@ -8,7 +8,7 @@ forward one transaction at a time, and in the end all transactions are there. Al
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -52,9 +52,10 @@ class Recorded:
 
     def __init__(
         self, store: ViewStore, sources: Mapping[str, Source], first: Mapping[str, Mapping[int, Row]],
-        journal: Iterable[Entry],
+        journal: Iterable[Entry], merging: Collection[str] = (),
     ) -> None:  # fmt: skip
-        self.store, self.sources = store, sources
+        """``merging``: sources that may tell several transactions together under the name of the last one."""
+        self.store, self.sources, self._merging = store, sources, merging
         self.findings, self.replay = Findings(), Replay()
         for source, rows in first.items():
             self.replay.apply(source, rows.items())
@@ -122,8 +123,15 @@ class Recorded:
         if self._vector.get(source) == position:
             return []
         self._vector[source] = position
+        if source in self._merging and position.isdigit():
+            return self._take_up_to(source, int(position))
         found = self._waiting[source].pop(position, None)
         return [found] if found is not None else self._take(source, position)
+
+    def _take_up_to(self, source: str, number: int) -> list[Entry]:
+        """Where names are numbers in the order of the commits."""
+        waiting = self._waiting[source]
+        return [waiting.pop(identity) for identity in list(waiting) if int(identity) <= number]
 
     def _take(self, source: str, position: str) -> list[Entry]:
         """Those that a position holds and that have not arrived yet: it is not one transaction's own name."""
