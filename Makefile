@@ -11,8 +11,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup
 	PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup
 	touch $@
 
-demo: setup
-	$(BIN)/weir demo
+# SOURCES=servers: the same on a PostgreSQL and a MariaDB server, which it starts and stops itself.
+SOURCES ?= sqlite
+demo: setup $(if $(filter servers,$(SOURCES)),servers)
+	$(BIN)/weir demo --sources $(SOURCES)
 
 lint: setup
 	$(BIN)/ruff check .

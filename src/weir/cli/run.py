@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.logging import RichHandler
@@ -42,7 +43,7 @@ def run(
     """Maintain the project's views, until stopped by Ctrl-C: the round under way is finished first."""
     from weir.runtime.warehouse import Warehouse
 
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     start_logging(console, log_level)
     with Warehouse.open(project) as warehouse, stopped_by_signals(warehouse), progress(warehouse, console) as shown:
         warehouse.run(until_caught_up, seconds, reload or (), shown)
@@ -53,6 +54,12 @@ def run(
         console.print(summary(status))
     if stuck := [view for view in status["views"] if view["state"] in ("failed", "waiting")]:
         raise WeirError("; ".join(f"view {view['name']}: {view['problem']}" for view in stuck))
+
+
+def open_console(stderr: bool = False) -> Console:
+    """A pipe or a file has no width: lines are not folded at that of some terminal."""
+    console = Console(stderr=stderr, highlight=False)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=160)
 
 
 def start_logging(console: Console, level: str) -> None:
@@ -113,22 +120,41 @@ def line(status: dict[str, Any]) -> str:
 
 def tables(status: dict[str, Any]) -> Group:
     """Two tables: the views, and the sources."""
-    views = Table("view", "strategy", "level", "state", "transactions", "rate", "commits", "lag", "last commit")
-    elapsed = max(status["time"] - status["started"], 1e-9)
+    views = plain_table("view", "strategy", "level", "state", "transactions", "commits", "lag", "last commit")
+    elapsed = max(status["time"] - status["started"], 1e-9) if status["running"] else 0.0
     for view in status["views"]:
-        done = view.get("transactions", 0)
-        last = view.get("last_commit")
         views.add_row(
-            view["name"], view.get("strategy", ""), view.get("level", ""), _state(view), f"{done:,}",
-            f"{done / elapsed:,.0f}/s", str(view.get("commits", "")), seconds_text(view.get("lag")),
-            time.strftime("%H:%M:%S", time.localtime(last)) if last else "never",
+            view["name"], view.get("strategy", ""), view.get("level", ""), _state(view), _counted(view, elapsed),
+            str(view.get("commits", "")), seconds_text(view.get("lag")), _moment(view.get("last_commit")),
         )  # fmt: skip
-    sources = Table("source", "kind", "place", "reachable", "transactions", "lag")
+    sources = plain_table("source", "kind", "place", "reachable", "transactions", "lag")
     for each in status["sources"]:
         reachable = "yes" if each["reachable"] else Text(each["problem"], style="red")
         counted = f"{each['transactions']:,}"
         sources.add_row(each["name"], each["kind"], each["place"], reachable, counted, seconds_text(each["lag"]))
     return Group(views, sources) if status["sources"] else Group(views)
+
+
+def plain_table(first: str, *columns: str) -> Table:
+    """Without lines between; the first column, the thing's name, is never cut."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _counted(view: dict[str, Any], elapsed: float) -> str:
+    """How many this runner has seen, and how many a second."""
+    return f"{view['transactions']:,} ({view['transactions'] / elapsed:,.0f}/s)" if elapsed else ""
+
+
+def _moment(time_: float | None) -> str:
+    """A clock time, with the day if that is another one."""
+    if not time_:
+        return "never"
+    at, today = time.localtime(time_), time.localtime()
+    return time.strftime("%H:%M:%S" if at[:3] == today[:3] else "%Y-%m-%d %H:%M:%S", at)
 
 
 def _state(view: dict[str, Any]) -> Text:

@@ -7,11 +7,10 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from weir.algebra.errors import WeirError
 from weir.cli.explain import AsJson, ProjectFolder
-from weir.cli.run import seconds_text, tables
+from weir.cli.run import open_console, plain_table, seconds_text, tables
 from weir.cli.terminal import print_json, print_lines
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.", metavar="VIEW")]
@@ -29,8 +28,7 @@ def status(project: ProjectFolder = ".", as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
     else:
-        console = Console()
-        console.print(tables(found))
+        open_console().print(tables(found))
         print_lines([found["runner"]["text"]])
     if not found["runner"]["well"]:
         raise typer.Exit(1)
@@ -56,13 +54,11 @@ def query(
 
 
 def _print_rows(rows: Any) -> None:
-    from rich.table import Table
-
-    table = Table(*rows.column_names)
+    table = plain_table(*rows.column_names)
     for row in rows.to_pylist():
         table.add_row(*("NULL" if value is None else str(value) for value in row.values()))
-    Console().print(table)
-    print_lines([f"{rows.num_rows} rows"])
+    open_console().print(table)
+    print_lines(["1 row" if rows.num_rows == 1 else f"{rows.num_rows:,} rows"])
 
 
 def verify(
@@ -77,7 +73,7 @@ def verify(
     from weir.runtime.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
-        audits = [warehouse.verify(name) for name in views or warehouse.views]
+        audits = warehouse.verify_all(views or ())
     for each in audits:
         if as_json:
             print_json(each.document())

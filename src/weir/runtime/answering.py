@@ -6,6 +6,7 @@ fails, each unit's are tried alone, so that one unit's trouble is not another's.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -45,6 +46,7 @@ class Answering:
         self.spark, self.readiness, self.channels, self.schemas = spark, readiness, readiness.channels, schemas
         self.tasks, self.host = tasks, host
         self.costs = Costs()
+        self._counting = threading.Lock()  # sources answer in threads of their own
         self.round = 0
         self._server: LookupServer | None = None
 
@@ -64,11 +66,11 @@ class Answering:
         """Answers what is asked now, sweeps aside; whether there was anything."""
         try:
             asked = [(machine, ask) for machine in machines for ask in machine.take_asks()]
-            for machine, ask, future in [(machine, ask, self._ask(ask)) for machine, ask in asked]:
+            for machine, ask, future in [(machine, ask, self._ask(unit, ask)) for machine, ask in asked]:
                 machine.answered(_result(future, ask.source))
             mail = [(machine, *letter) for machine in machines for letter in machine.take_mail()]
             for machine, source, message in mail:
-                _result(self._hand_over(machine, source, message), source)
+                _result(self._hand_over(unit, machine, source, message), source)
         except Exception as problem:
             self.readiness.trouble(unit, problem)
             return True
@@ -76,20 +78,20 @@ class Answering:
 
     # -- by a source's own thread --------------------------------------------------------------------------------------
 
-    def _ask(self, ask: Ask) -> Future[Any]:
+    def _ask(self, unit: Unit, ask: Ask) -> Future[Any]:
         channel = self.channels[ask.source]
-        return channel.call(lambda _: answer(ask, partial(self._fetch, channel)))
+        return channel.call(lambda _: answer(ask, partial(self._fetch, unit, channel)))
 
-    def _hand_over(self, machine: Machine, source: str, message: NodeMessage) -> Future[None]:
+    def _hand_over(self, unit: Unit, machine: Machine, source: str, message: NodeMessage) -> Future[None]:
         """To the node that lives at the source."""
         channel = self.channels[source]
-        return channel.call(lambda _: machine.node_received(source, message, partial(self._fetch, channel)))
+        return channel.call(lambda _: machine.node_received(source, message, partial(self._fetch, unit, channel)))
 
-    def _fetch(self, channel: Channel, lookup: Lookup) -> Bag:
+    def _fetch(self, unit: Unit, channel: Channel, lookup: Lookup) -> Bag:
         points.reach(points.BETWEEN_HOPS)
         (found,) = channel.source.look((lookup,))
         keys: Any = lookup.keys
-        self.costs += Costs(1, 0 if keys is None else len(keys), found.rows.num_rows, found.rows.nbytes)
+        self._count(unit, Costs(1, 0 if keys is None else len(keys), found.rows.num_rows, found.rows.nbytes))
         return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found.rows)
 
     # -- by Spark ------------------------------------------------------------------------------------------------------
@@ -113,6 +115,7 @@ class Answering:
 
     def _sweep(self, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
         views = {id(view.machine): view for unit in units for view in unit.views}
+        unit_of = {id(view.machine): unit for unit in units for view in unit.views}
         orders = [_order(views[id(sweep.machine)], sweep) for sweep in sweeps]
         access = {source: self._access(source) for unit in units for source in unit.sources}
         try:
@@ -121,8 +124,13 @@ class Answering:
             raise explained(problem, ", ".join(unit.name for unit in units), access) from problem
         points.reach(points.AFTER_SWEEP)
         for sweep, delta in zip(sweeps, deltas, strict=True):
-            self.costs += delta.costs
+            self._count(unit_of[id(sweep.machine)], delta.costs)
             sweep.machine.swept(sweep, delta)
+
+    def _count(self, unit: Unit, costs: Costs) -> None:
+        with self._counting:
+            self.costs += costs
+            unit.costs += costs
 
     def _access(self, source: str) -> Access:
         visit = self.channels[source].visit

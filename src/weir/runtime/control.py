@@ -19,6 +19,7 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.runtime.locking import FOLDER
+from weir.runtime.lookups import recognise
 
 FILE = "control.json"
 Handler = Callable[..., Any]
@@ -30,7 +31,7 @@ class ControlServer:
     def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._key = secrets.token_hex(32)
-        self._listener = Listener(("127.0.0.1", 0), authkey=self._key.encode())
+        self._listener = Listener(("127.0.0.1", 0))
         self._file = Path(path) / FOLDER / FILE
         self._closing = False
         host, port = self._listener.address
@@ -42,12 +43,13 @@ class ControlServer:
         while not self._closing:
             try:
                 connection = self._listener.accept()
-            except Exception:  # a stranger, or one that went away
+            except OSError:  # one that went away at once, or the end
                 continue
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        with connection, contextlib.suppress(EOFError, OSError):
+        with connection, contextlib.suppress(EOFError, OSError, AuthenticationError):
+            recognise(connection, self._key.encode())
             request = json.loads(connection.recv_bytes())
             connection.send_bytes(json.dumps(self._done(request), default=str).encode())
 

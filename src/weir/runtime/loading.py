@@ -20,9 +20,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
 from weir.algebra.hops import begin, extend, finish, hop_order
 from weir.algebra.query import BoundTerm, Query
 from weir.algebra.types import Schema
+from weir.runtime.blame import SourceFailed
 from weir.runtime.channels import Channel
 from weir.runtime.kinds import SourceSpec
 from weir.sources.arrow import arrow_schema
@@ -64,8 +66,11 @@ class HeldTables:
         pending = [(channel, channel.call(self._take)) for channel in self._channels]
         frames: dict[Relation, DataFrame] = {}
         for channel, taken in pending:
-            for relation, found in taken.result().items():
-                frames[relation] = self._frame(channel, relation, found)
+            try:
+                found = taken.result()
+            except WeirError as problem:
+                raise SourceFailed(problem, channel.name) from problem
+            frames |= {relation: self._frame(channel, relation, where) for relation, where in found.items()}
         return frames
 
     def __exit__(self, *problem: object) -> None:

@@ -14,7 +14,8 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
 from weir.algebra.errors import WeirError
@@ -69,13 +70,19 @@ class _Asking(SnapshotReader):
         self._connection.close()
 
 
+def recognise(connection: Connection, key: bytes) -> None:
+    """Both sides prove that they know the key, in the connection's own thread: a silent stranger delays nobody."""
+    deliver_challenge(connection, key)
+    answer_challenge(connection, key)
+
+
 class LookupServer:
     """Answers tasks. Only who knows the key, which travels with the job, can ask; nothing is written anywhere."""
 
     def __init__(self, ask: Ask, host: str = "127.0.0.1") -> None:
         self._ask = ask
         self._key = secrets.token_bytes(32)
-        self._listener = Listener((host, 0), authkey=self._key, backlog=64)
+        self._listener = Listener((host, 0), backlog=64)
         self._closing = False
         threading.Thread(target=self._accept, name="weir-lookups", daemon=True).start()
 
@@ -87,12 +94,13 @@ class LookupServer:
         while not self._closing:
             try:
                 connection = self._listener.accept()
-            except Exception:  # a stranger without the key, or one that went away: the next may be better
+            except OSError:  # one that went away at once, or the end
                 continue
             threading.Thread(target=self._serve, args=(connection,), name="weir-lookup", daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        with connection, contextlib.suppress(EOFError, OSError):
+        with connection, contextlib.suppress(EOFError, OSError, AuthenticationError):
+            recognise(connection, self._key)
             while True:
                 connection.send_bytes(pickle.dumps(self._answered(*pickle.loads(connection.recv_bytes()))))
 

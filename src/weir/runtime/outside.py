@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import time
@@ -83,6 +84,7 @@ def query_views(warehouse: Warehouse, sql: str, as_of: AsOf, limit: int) -> pa.T
         raise WeirError("--as-of names a state of one view; query one view at a time, or the views as they are now")
     for name in mentioned:
         warehouse.read(name, as_of).createOrReplaceTempView(name)
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # PySpark's: the same error again, as JSON
     try:
         rows: pa.Table = warehouse.spark.sql(sql).limit(limit).toArrow()
         return rows

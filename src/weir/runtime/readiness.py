@@ -19,7 +19,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.runtime.blame import SourceFailed, explained
 from weir.runtime.channels import Channel
-from weir.runtime.units import FAILED, NEW, WAITING, Unit
+from weir.runtime.units import FAILED, NEW, RUNNING, WAITING, Unit
 from weir.sources.source import LoadAgain, SchemaChanged, Source
 
 log = logging.getLogger("weir")
@@ -37,6 +37,10 @@ class Readiness:
 
     def live(self) -> list[Unit]:
         return [unit for unit in self.units if unit.state != FAILED]
+
+    def ready(self) -> list[Unit]:
+        """Those that can take part in a round; one that waits holds nothing in memory."""
+        return [unit for unit in self.units if unit.state in (NEW, RUNNING)]
 
     def needed(self) -> list[Channel]:
         names = dict.fromkeys(source for unit in self.live() for source in unit.sources)

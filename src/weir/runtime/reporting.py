@@ -11,26 +11,26 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from weir.runtime.absent import Absent
 from weir.runtime.locking import FOLDER
 from weir.runtime.rounds import Engine
-from weir.runtime.units import Tables, Unit
+from weir.runtime.units import WAITING, Tables, Unit
 
 STATUS = "status.json"
 
 
-def status_of(
-    engine: Engine | None, path: str, names: Sequence[str], tables: Tables, started: float
-) -> dict[str, Any]:
+def status_of(engine: Engine | None, path: str, names: Sequence[str], tables: Tables, started: float) -> dict[str, Any]:
     """``lag``: seconds since everything then visible at a view's sources was committed."""
     now = time.time()
     document: dict[str, Any] = {"warehouse": path, "process": os.getpid(), "time": now, "started": started}
     if engine is None:
         return {**document, "running": False, "views": [_resting(name, tables) for name in names], "sources": []}
     costs = engine.costs
-    asked = {"lookups": costs.lookups, "keys": costs.keys, "rows": costs.rows, "bytes": costs.bytes}
+    asked = asdict(costs)
     return {
         **document,
         "running": True,
@@ -50,13 +50,14 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
         "lag": now - unit.caught_up_at if unit.caught_up_at else None,
         "last_commit": unit.committed_at or None,
         "positions": dict(unit.durable),
+        "asked": asdict(unit.costs),
     }
     return [
         {
             "name": view.name,
             "group": unit.name if len(unit.views) > 1 else "",
             "strategy": view.choice.strategy,
-            "level": view.choice.level,
+            "level": view.level,
             "arrival": view.last_arrival,
             **shared,
         }
@@ -77,6 +78,22 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
         "lag": max(behind, default=None),
         "transactions": channel.transactions,
     }
+
+
+def with_absent(document: dict[str, Any], absent: Absent, tables: Tables) -> dict[str, Any]:
+    """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
+    unknown = {"strategy": "", "level": "", "lag": None, "transactions": 0, "commits": 0, "arrival": 0}
+    views = [
+        {**unknown, **_resting(name, tables), "state": WAITING, "problem": problem}
+        for name, problem in absent.problems.items()
+    ]
+    known = {source["name"] for source in document["sources"]}
+    sources = [
+        {"name": name, "kind": spec.kind, "place": spec.place, "reachable": False, "problem": str(problem), "lag": None,
+         "transactions": 0}
+        for name, problem in absent.survey.problems.items() if name not in known for spec in [absent.survey.specs[name]]
+    ]  # fmt: skip
+    return {**document, "views": [*document["views"], *views], "sources": [*document["sources"], *sources]}
 
 
 def _resting(name: str, tables: Tables) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Engine:
     """Sources, units, and the round that joins them."""
 
     def __init__(
-        self, spark: SparkSession, channels: Mapping[str, Channel], units: Sequence[Unit], settings: Settings
+        self, spark: SparkSession, channels: dict[str, Channel], units: list[Unit], settings: Settings
     ) -> None:
         self.spark, self.channels, self.units, self.settings = spark, channels, units, settings
         self.schemas = needed_schemas(view.view for unit in units for view in unit.views)
@@ -74,6 +74,14 @@ class Engine:
         self.answering = Answering(spark, self.readiness, self.schemas, settings.tasks, settings.host)
         self.writer = Writer(spark, self.readiness)
         self.rounds = 0
+
+    def admit(self, units: Sequence[Unit], channels: Mapping[str, Channel]) -> None:
+        """More units, between two rounds. Their sources are resumed for them too: other columns, other positions."""
+        self.units.extend(units)
+        self.channels.update(channels)
+        self.schemas.update(needed_schemas(view.view for unit in self.units for view in unit.views))
+        for source in (source for unit in units for source in unit.sources):
+            self.channels[source].open = False
 
     @property
     def costs(self) -> Costs:
@@ -87,7 +95,7 @@ class Engine:
         held = self._visit_all(bool(audits))
         try:
             points.reach(points.AFTER_VISIT)
-            units = [unit for unit in self.readiness.live() if all(source in held for source in unit.sources)]
+            units = [unit for unit in self.readiness.ready() if all(source in held for source in unit.sources)]
             busy = [unit for unit in units if self._receive(unit, held, report)]
             self.answering.run_to_rest(busy)
             self._audit(audits or {}, units)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sqlglot import expressions as exp
@@ -12,7 +12,7 @@ from sqlglot import expressions as exp
 from weir.algebra.binding import did_you_mean
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.definition import Definition, node_span
-from weir.algebra.errors import ViewError
+from weir.algebra.errors import ViewError, WeirError
 from weir.algebra.header import read_header
 from weir.algebra.refusals import read_selects
 from weir.algebra.sql import parse_view
@@ -29,12 +29,28 @@ class Survey:
 
     specs: Mapping[str, SourceSpec]
     descriptions: Mapping[str, Description]
+    problems: Mapping[str, WeirError] = field(default_factory=dict)  # of sources that did not answer
 
     @classmethod
     def of(cls, specs: Mapping[str, SourceSpec], only: Iterable[str] | None = None) -> Survey:
         """Connects to every source, or to some, and asks it to describe itself."""
         names = specs if only is None else list(only)
         return cls(specs, {name: described(specs[name]) for name in names})
+
+    @classmethod
+    def of_reachable(cls, specs: Mapping[str, SourceSpec], only: Iterable[str]) -> Survey:
+        """The same, as far as the sources answer."""
+        return cls(specs, {}, dict.fromkeys(only, WeirError("not asked yet"))).again()
+
+    def again(self) -> Survey:
+        """With what those have to say that did not answer before."""
+        descriptions, problems = dict(self.descriptions), dict[str, WeirError]()
+        for name in self.problems:
+            try:
+                descriptions[name] = described(self.specs[name])
+            except WeirError as problem:
+                problems[name] = problem
+        return Survey(self.specs, descriptions, problems)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -51,6 +67,8 @@ class Survey:
     def view(self, text: ViewText) -> View:
         """The view in its normal form; an error names its file and points into it."""
         for source in sources_of(text, self.specs):
+            if source in self.problems:
+                raise self.problems[source]
             if source in self.descriptions and not self.descriptions[source].tables:
                 where = self.specs[source].place
                 raise SourceError(f"{text.place}: source {source} ({where}) has no table that it may read: weir check")

@@ -25,11 +25,12 @@ from weir.runtime.blocks import Block, Delivered, merged
 from weir.runtime.choice import Choice
 from weir.runtime.deltas import RoundCommits, delta_of
 from weir.runtime.machine import Machine
-from weir.runtime.sweeps import Numbering, schema_of_view
+from weir.runtime.sweeps import Costs, Numbering, schema_of_view
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.following import Follower
+from weir.warehouse.place import LOG
 from weir.warehouse.record import APPEND, LOAD
 from weir.warehouse.store import Batch, ViewStore
 
@@ -54,6 +55,15 @@ class Tables:
 
     def create(self, schema: Schema, *names: str) -> ViewStore:
         return ViewStore.create(self.place(*names), schema, "/".join(names), self._options)
+
+    def replaced(self, old: ViewStore, schema: Schema, *names: str) -> ViewStore:
+        """A new, empty table in place of one with other columns. Its log goes first, the newest version before all:
+        whatever comes in between, what is left is an older state, or no table.
+        """
+        log = [name for name in old.place.listing(LOG) if not name.endswith(".json")]
+        commits = sorted((name for name in old.place.listing(LOG) if name.endswith(".json")), reverse=True)
+        old.place.discard([*log, *commits, *old.place.listing()])
+        return self.create(schema, *names)
 
     def place(self, *names: str) -> str:
         return "/".join([self.path, *names])
@@ -85,6 +95,11 @@ class MaintainedView:
         """Whether every transaction's state shall be kept."""
         return self.choice.asked == "complete"
 
+    @property
+    def level(self) -> str:
+        """What its readers see: where states between are not asked for, only a round's last one is kept."""
+        return "strong" if self.choice.level == "complete" and not self.complete else self.choice.level
+
     # -- the table -----------------------------------------------------------------------------------------------------
 
     @property
@@ -105,7 +120,7 @@ class MaintainedView:
     def notes(self) -> dict[str, str]:
         """Kept with every commit."""
         folders = {name: store.place.uri.rsplit("/", 1)[-1] for name, store in self.auxiliary.items()}
-        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.choice.level}
+        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.level}
         return {**notes, "auxiliary": json.dumps(folders)} if folders else notes
 
     def queries(self) -> dict[str, Query]:
@@ -116,14 +131,19 @@ class MaintainedView:
     def table_for(self, name: str, schema: Schema, spark: SparkSession) -> ViewStore:
         """The view's own table (the empty name) or an auxiliary one, made where missing."""
         if not name:
-            if self.store is None:
-                self.store = self.tables.create(schema_of_view(self.view, spark), self.name)
+            self.store = self._fitting(self.store, schema_of_view(self.view, spark), self.name)
             return self.store
         if name not in self.auxiliary:
             folder = hashlib.sha256(name.encode()).hexdigest()[:16]
             found = self.tables.open(AUXILIARY, self.name, folder)
-            self.auxiliary[name] = found or self.tables.create(schema, AUXILIARY, self.name, folder)
+            self.auxiliary[name] = self._fitting(found, schema, AUXILIARY, self.name, folder)
         return self.auxiliary[name]
+
+    def _fitting(self, found: ViewStore | None, schema: Schema, *names: str) -> ViewStore:
+        """The table that is there, if its columns are these."""
+        if found is None:
+            return self.tables.create(schema, *names)
+        return found if found.schema == schema else self.tables.replaced(found, schema, *names)
 
     # -- the algorithm -------------------------------------------------------------------------------------------------
 
@@ -222,6 +242,7 @@ class Unit:
     overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
     transactions: int = 0
     commits: int = 0
+    costs: Costs = field(default_factory=Costs)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
 

@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.algebra.view import View
+from weir.runtime.absent import Absent, told
 from weir.runtime.audit import Audit, audit
 from weir.runtime.care import Care, clear_scratch
 from weir.runtime.channels import Channel
@@ -36,10 +37,10 @@ from weir.runtime.control import ControlServer, NoRunner, ask_runner
 from weir.runtime.explanation import Explanation
 from weir.runtime.keys import near
 from weir.runtime.kinds import SourceSpec, specify
-from weir.runtime.locking import RunnerLock
+from weir.runtime.locking import FOLDER, RunnerLock
 from weir.runtime.metrics import MetricsServer
 from weir.runtime.project import Project, RunKeys, ViewText
-from weir.runtime.reporting import status_of, write_status
+from weir.runtime.reporting import status_of, with_absent, write_status
 from weir.runtime.rounds import Engine, RoundReport, Settings
 from weir.runtime.situation import ON_SPARK, CannotMaintain
 from weir.runtime.survey import Survey, sources_of
@@ -72,6 +73,7 @@ class Warehouse:
         self.views: dict[str, ViewText] = {}
         self._engine: Engine | None = None
         self._care: Care | None = None
+        self._absent: Absent | None = None
         self._resources = ExitStack()
         self._survey: Survey | None = None
         self._stopping = threading.Event()
@@ -126,15 +128,20 @@ class Warehouse:
         """The session that everything runs in."""
         if self._session is None:
             given = self._given
-            self._session = inside(given) if given is not None else open_session(self._master, settings=self._settings)
+            self._session = inside(given) if given is not None else self._open_session()
         return self._session
+
+    def _open_session(self) -> SparkSession:
+        """Spark's own words go to a file beside local tables."""
+        log = None if "://" in self.path else os.path.join(self.path, FOLDER, "spark.log")
+        return open_session(self._master, settings=self._settings, log=log)
 
     @property
     def survey(self) -> Survey:
         """What the sources that are used say of themselves."""
         if self._survey is None:
             used = [source for text in self.views.values() for source in sources_of(text, self.sources)]
-            self._survey = Survey.of(self.sources, dict.fromkeys(used))
+            self._survey = Survey.of_reachable(self.sources, dict.fromkeys(used))
         return self._survey
 
     def parsed(self, name: str) -> View:
@@ -171,6 +178,7 @@ class Warehouse:
         asked = time.time()
         while not self._stopping.is_set() and (end is None or time.monotonic() < end):
             with self._turn:
+                self._admit(engine)
                 report = engine.round()
             self._tell(on_round, report)
             if until_caught_up and self._caught_up(engine, asked, report):
@@ -186,9 +194,23 @@ class Warehouse:
         with self._turn:
             engine.flush()
         stuck = [unit for unit in engine.units if unit.state in (FAILED, WAITING)]
-        if stuck and all(unit.caught_up_at >= asked for unit in engine.units if unit not in stuck):
-            raise WeirError("; ".join(f"view {unit.name}: {unit.problem}" for unit in stuck))
-        return all(unit.caught_up_at >= asked for unit in engine.units)
+        if not all(unit.caught_up_at >= asked for unit in engine.units if unit not in stuck):
+            return False
+        if (problem := told(self._absent_views, [(unit.name, unit.problem) for unit in stuck])) is not None:
+            raise problem
+        return True
+
+    @property
+    def _absent_views(self) -> dict[str, str]:
+        return {} if self._absent is None else self._absent.problems
+
+    def _admit(self, engine: Engine) -> None:
+        """Views whose sources answer now."""
+        if self._absent is not None and (names := self._absent.admitted()):
+            self._survey = self._absent.survey
+            units = self._units(names, set())
+            missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
+            engine.admit(units, {source: Channel(self.sources[source], self.spark) for source in missing})
 
     def _pause(self, report: RoundReport) -> None:
         if self._guests:
@@ -242,10 +264,17 @@ class Warehouse:
 
     def _started(self, reload: Iterable[str]) -> Engine:
         again = set(reload)
+        if self._engine is not None and not again:
+            return self._engine
+        if self._thread is not None:
+            raise WeirError(
+                f"view {next(iter(again))} cannot be loaded again while the warehouse runs; stop() it first"
+            )
+        if self._engine is not None:
+            self.stop()
+        self._survey = None  # tables may have changed since it was made
         for name in again:
             self.parsed(name)
-        if self._engine is not None:
-            return self._engine
         if not self.views:
             raise WeirError("there is no view to maintain; add one to views/*.sql, or call Warehouse.view")
         lock = RunnerLock(self.path)
@@ -266,7 +295,7 @@ class Warehouse:
         """For other processes: requests on this machine, metrics where wanted."""
         if "://" not in self.path:
             handlers: dict[str, Callable[..., Any]] = {
-                "verify": lambda names: [vars(each) for each in self._audits(names)],
+                "verify": lambda names: [vars(each) for each in self.verify_all(names)],
                 "status": self.status,
                 "stop": self._stopping.set,
             }
@@ -275,10 +304,9 @@ class Warehouse:
             self._resources.callback(MetricsServer(self.run_keys.metrics_port, self.status).close)
 
     def _make_engine(self, reload: set[str]) -> Engine:
-        units = self._units(reload)
-        for unit in units:
-            if unit.loaded and not reload & {view.name for view in unit.views}:
-                unit.recover()
+        self._absent = Absent(self.survey, self.views)
+        self._resources.callback(self._absent.close)
+        units = self._units([name for name in self.views if name not in self._absent.views], reload)
         used = dict.fromkeys(source for unit in units for source in unit.sources)
         channels = {name: Channel(self.sources[name], self.spark) for name in used}
         tasks = int(self._settings.get("spark.default.parallelism", 0)) or os.cpu_count() or 2
@@ -287,9 +315,9 @@ class Warehouse:
         settings = Settings(keys.max_age, keys.poll, tasks, host=host, scratch=self._scratch())
         return Engine(self.spark, channels, units, settings)
 
-    def _units(self, reload: set[str]) -> list[Unit]:
+    def _units(self, names: Iterable[str], reload: set[str]) -> list[Unit]:
         groups: dict[str, list[MaintainedView]] = {}
-        for name in self.views:
+        for name in names:
             view = self.parsed(name)
             choice = choose(view, self.survey.facts(view, self.run_keys.max_batch))
             group = view.options.get("group", "")
@@ -300,12 +328,16 @@ class Warehouse:
                 )
             made = MaintainedView(view, choice, self._tables, name in reload)
             groups.setdefault(f"group {group}" if group else name, []).append(made)
-        return [Unit(name, views) for name, views in groups.items()]
+        units = [Unit(name, views) for name, views in groups.items()]
+        for unit in units:
+            if unit.loaded and not reload & {view.name for view in unit.views}:
+                unit.recover()
+        return units
 
     def _scratch(self) -> str:
         """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder."""
         if "://" not in self.path:
-            return os.path.join(self.path, "_weir", "scratch")
+            return os.path.join(self.path, FOLDER, "scratch")
         import tempfile
 
         return self._resources.enter_context(tempfile.TemporaryDirectory(prefix="weir-"))
@@ -330,12 +362,17 @@ class Warehouse:
 
     def verify(self, name: str) -> Audit:
         """The online audit: the view against its definition over the sources at one vector, while these go on."""
-        self.parsed(name)
-        (found,) = self._audits([name])
+        (found,) = self.verify_all([name])
         return found
 
-    def _audits(self, names: list[str]) -> list[Audit]:
-        """By whoever maintains the warehouse: another process, or this one."""
+    def verify_all(self, names: Iterable[str] = ()) -> list[Audit]:
+        """The audit of several views (none named: all) in one round, at one vector.
+
+        By whoever maintains the warehouse: another process, or this one.
+        """
+        names = list(names) or list(self.views)
+        for name in names:
+            self.parsed(name)
         if self._engine is None:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
@@ -365,7 +402,8 @@ class Warehouse:
 
     def status(self) -> dict[str, Any]:
         """The facts of sources and views, as far as this process knows them."""
-        return status_of(self._engine, self.path, list(self.views), self._tables, self._started_at)
+        known = status_of(self._engine, self.path, list(self.views), self._tables, self._started_at)
+        return known if self._engine is None or self._absent is None else with_absent(known, self._absent, self._tables)
 
 
 def _place(path: str | os.PathLike[str]) -> str:

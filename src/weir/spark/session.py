@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from weir.algebra.errors import WeirError
 
 # What an expression means, and how rows travel. They can be set on any session, a remote one too.
 _MEANING = {
@@ -28,11 +33,23 @@ _APPLICATION = {
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
+_LOG_LIMIT = 1_000_000  # bytes; a longer log begins anew
+
+
+class SparkFailed(WeirError):
+    """Spark does not start."""
+
+
 def open_session(
-    place: str = "local[*]", name: str = "weir", settings: Mapping[str, str] | None = None
+    place: str = "local[*]",
+    name: str = "weir",
+    settings: Mapping[str, str] | None = None,
+    log: str | os.PathLike[str] | None = None,
 ) -> SparkSession:
     """A session at ``place``: a master (``local[*]``, ``spark://host:port``, ...) or a Spark Connect address
     (``sc://host:port``). ``settings`` are Spark's own and win over ours.
+
+    ``log``: the file to which a Spark that is started here writes what it would write to the terminal.
 
     Where a Spark application runs in this process already, the session is one inside it, whatever the place.
     """
@@ -40,7 +57,7 @@ def open_session(
     running = SparkSession.getActiveSession()
     if running is not None:
         return inside(running, wanted)
-    session = _connect(place, name) if place.startswith("sc://") else _start(place, name, wanted)
+    session = _connect(place, name) if place.startswith("sc://") else _start(place, name, wanted, log)
     return _set(session, {**_MEANING, **_runtime(wanted)})
 
 
@@ -49,14 +66,45 @@ def inside(session: SparkSession, settings: Mapping[str, str] | None = None) -> 
     return _set(session.newSession(), {**_MEANING, **_runtime(settings or {})})
 
 
-def _start(master: str, name: str, settings: Mapping[str, str]) -> SparkSession:
+def _start(
+    master: str, name: str, settings: Mapping[str, str], log: str | os.PathLike[str] | None
+) -> SparkSession:
     # The workers must run the driver's Python: pickles and packages have to fit. Who has set it knows better.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(name)
     local = _LOOPBACK if master.startswith("local") else {}
     for key, value in {**_APPLICATION, **local, **settings}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        with _errors_to(Path(log)) if log is not None else nullcontext():
+            return builder.getOrCreate()
+    except PySparkException as problem:
+        told = _last_lines(Path(log)) if log is not None else str(problem)
+        raise SparkFailed(
+            f"Spark does not start at {master}: it needs Java 17 or newer, found by JAVA_HOME or on the path "
+            f"(Debian: apt-get install openjdk-17-jre-headless). It said:\n{told}"
+        ) from None
+
+
+def _last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-3:])
+
+
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """Processes that are started meanwhile write their errors to a file; this one goes on as before."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > _LOG_LIMIT:
+        log.unlink()
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _connect(address: str, name: str) -> SparkSession:

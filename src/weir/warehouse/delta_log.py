@@ -60,6 +60,9 @@ class State:
     def bytes(self, *folders: str) -> int:
         return sum(file.size for file in self.only(*folders))
 
+    def rows(self, *folders: str) -> int:
+        return sum(file.rows for file in self.only(*folders))
+
     def weights(self, *folders: str) -> tuple[float, float]:
         """Bounds of the weights in some files; where there are none, any will do."""
         known = [file.weights or (-inf, inf) for file in self.only(*folders)] or [(1, 1)]

@@ -30,6 +30,8 @@ from weir.warehouse.place import Place
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile, describe_file
 
 TURN, CHANGE, KNOWN = "_weir_turn", "_weir_change", "_weir_known"
+OURS = (WEIGHT, ARRIVAL, HASH, TURN)
+COPIES = f"explode(CASE WHEN {WEIGHT} = 1 THEN array(1) ELSE array_repeat(1, CAST({WEIGHT} AS int)) END)"
 LOG_FOLDERS = (NET_OLD, NET_NEW, TAIL)
 DRIVER_BYTES = 16 << 20  # of Parquet; a log up to this size is summed on the driver
 BROADCAST_BYTES = 256 << 20  # of Parquet; a longer log is joined as Spark thinks best, and wants folding
@@ -58,30 +60,35 @@ class SparkEngine:
     def read(self, state: State, counted: bool) -> DataFrame:
         """The visible rows: those of positive weight, repeated, or once with their count."""
         rows = self._rows(state)
-        visible = rows.frame if rows.low > 0 else rows.frame.filter(F.col(WEIGHT) > 0)
-        if counted or rows.high <= 1:
-            return visible.select(*self.names, *([WEIGHT] if counted else []))
-        more = F.array_repeat(F.lit(1), F.col(WEIGHT).cast("int"))
-        copies = F.when(F.col(WEIGHT) == 1, F.array(F.lit(1))).otherwise(more)
-        return visible.withColumn(TURN, F.explode(copies)).select(*self.names)
+        visible = rows.frame if rows.low > 0 else rows.frame.filter(f"{WEIGHT} > 0")
+        if counted:
+            return visible.select(*self.names, WEIGHT)
+        repeated = visible.withColumn(TURN, F.expr(COPIES)) if rows.high > 1 else visible
+        return repeated.drop(*OURS)  # which is one call to Spark's process, where a select is one per column
 
-    def _rows(self, state: State) -> Weighted:
-        """Every tuple once, with its weight."""
+    def _rows(self, state: State, hidden: bool = False) -> Weighted:
+        """Every tuple once, with its weight; ``hidden``: those that are not visible, too."""
         if not state.only(TAIL):
             return self._compacted(state)
         tail, highest = self._netted_tail(state)
         under = self._with_net(state)
-        changed = self._changed(under.frame, self._small(state, tail), self._same())
-        stored = self._files(state, BASE, NET_NEW).alias("b")
-        found = stored.join(self._small(state, tail).alias("n"), self._same(), "left_semi")
+        changed = under.frame.alias("b").join(self._small(state, tail).alias("n"), self._same(), "left")
+        frame = self._changed(changed.selectExpr("b.*", f"n.{CHANGE}"))
+        if hidden or highest > 0:
+            frame = frame.unionByName(self._new(state, tail if hidden else tail.filter(f"{CHANGE} > 0")))
+        return Weighted(frame, -inf, max(under.high, 0) + max(highest, 0))
+
+    def _new(self, state: State, tail: DataFrame) -> DataFrame:
+        """Those rows of the tail that are neither in the base nor in the netted log."""
+        stored, small = self._files(state, BASE, NET_NEW).alias("b"), self._small(state, tail).alias("n")
+        found = stored.join(small, self._same(), "left_semi")
         new = tail.alias("n").join(self._small(state, found).alias("b"), self._same(), "left_anti")
-        new = new.select(*self.names, F.col(CHANGE).alias(WEIGHT), HASH)
-        return Weighted(changed.unionByName(new), -inf, max(under.high, 0) + max(highest, 0))
+        return new.withColumnRenamed(CHANGE, WEIGHT)
 
     def _compacted(self, state: State) -> Weighted:
         """Without a tail. When every change takes away the only copy of a row, those rows are left out."""
         if state.weights(BASE, NET_NEW) == (1, 1) and state.weights(NET_OLD) == (-1, -1):
-            gone = self._small(state, self._files(state, NET_OLD).select(HASH))
+            gone = self._small(state, self._files(state, NET_OLD))
             return Weighted(self._files(state, BASE, NET_NEW).join(gone, HASH, "left_anti"), 1, 1)
         return self._with_net(state)
 
@@ -89,16 +96,14 @@ class SparkEngine:
         """Base and netted log; rows that the log takes away stay, with weight 0 or less."""
         kept, (low, high) = self._files(state, BASE, NET_NEW), state.weights(BASE, NET_NEW)
         if not state.only(NET_OLD):
-            return Weighted(kept, low, high)
-        old = self._files(state, NET_OLD).select(HASH, F.col(WEIGHT).alias(CHANGE))
-        changed = self._changed(kept, self._small(state, old), F.expr(f"b.{HASH} = n.{HASH}"))
+            return Weighted(kept.drop(ARRIVAL), low, high)
+        old = self._files(state, NET_OLD).selectExpr(HASH, f"{WEIGHT} AS {CHANGE}")
         least, most = state.weights(NET_OLD)
+        changed = self._changed(kept.join(self._small(state, old), HASH, "left"))
         return Weighted(changed, low + min(least, 0), high + max(most, 0))
 
-    def _changed(self, rows: DataFrame, changes: DataFrame, same: Column) -> DataFrame:
-        joined = rows.alias("b").join(changes.alias("n"), same, "left")
-        columns = [f"b.{name}" for name in self.names]
-        return joined.selectExpr(*columns, f"b.{WEIGHT} + coalesce(n.{CHANGE}, 0L) AS {WEIGHT}", f"b.{HASH}")
+    def _changed(self, joined: DataFrame) -> DataFrame:
+        return joined.withColumn(WEIGHT, F.expr(f"{WEIGHT} + coalesce({CHANGE}, 0L)")).drop(CHANGE, ARRIVAL)
 
     def _same(self) -> Column:
         """The same tuple on both sides. Spark is to look up the hash and to compare the columns of what it finds: a
@@ -127,13 +132,13 @@ class SparkEngine:
         return rows.groupBy(*self.names, HASH).agg(F.sum(WEIGHT).alias(WEIGHT)).filter(F.col(WEIGHT) != 0)
 
     def _files(self, state: State, *folders: str) -> DataFrame:
-        """Columns, weight and hash of some of the state's files, in one scan."""
+        """Some of the state's files, in one scan."""
         ddl = _ddl(stored_schema(self.schema))
         paths = [self.place.spark_path(name) for name in state.names(*folders)]
         frame = self.spark.read.schema(ddl).parquet(*paths) if paths else self.spark.createDataFrame([], ddl)
         if state.arrival is not None and TAIL in folders:
             frame = frame.filter(F.col(ARRIVAL) <= state.arrival)
-        return frame.select(*self.names, WEIGHT, HASH)
+        return frame
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -147,7 +152,7 @@ class SparkEngine:
 
     def fold(self, state: State, arrival: int) -> list[DataFile]:
         """The log worked into the base, as a read would."""
-        rows = self._rows(state).frame.filter(F.col(WEIGHT) != 0)
+        rows = self._rows(state, hidden=True).frame.filter(F.col(WEIGHT) != 0)
         return self._write(self._at(rows, arrival), BASE)
 
     def net(self, state: State, arrival: int) -> list[DataFile]:
@@ -164,7 +169,7 @@ class SparkEngine:
 
     def _split(self, log: DataFrame, base: DataFrame, arrival: int) -> list[DataFile]:
         """As on the driver: a row is known when no other of the log, and no other of the base, has its hash."""
-        found = base.join(log.select(HASH), HASH, "left_semi").withColumn(WEIGHT, F.lit(0).cast("bigint"))
+        found = base.drop(ARRIVAL).join(log.select(HASH), HASH, "left_semi").withColumn(WEIGHT, F.lit(0).cast("bigint"))
         marked = log.withColumn(IN_BASE, F.lit(0)).unionByName(found.withColumn(IN_BASE, F.lit(1)))
         tuples = marked.groupBy(HASH, *self.names).agg(F.sum(WEIGHT).alias(WEIGHT), F.max(IN_BASE).alias(IN_BASE))
         logs, bases = (

@@ -21,13 +21,14 @@ from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, COMPACTING,
 from weir.warehouse import publishing, retention
 from weir.warehouse.addressing import find_state
 from weir.warehouse.arrow_engine import ArrowEngine
+from weir.warehouse.care import Limits
 from weir.warehouse.columns import check_columns
 from weir.warehouse.delta_log import DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
 from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Decided, Record, Step, steps_of
-from weir.warehouse.spark_engine import SparkEngine
+from weir.warehouse.spark_engine import DRIVER_BYTES, SparkEngine
 from weir.warehouse.staging import Staged, Stager
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
@@ -274,8 +275,24 @@ class ViewStore:
     def log_share(self) -> float:
         """The log's rows per row of the base: when it grows past a tenth or so, folding pays."""
         state = self.log.state()
-        base = sum(file.rows for file in state.only(BASE))
-        return sum(file.rows for file in state.only(NET_OLD, NET_NEW, TAIL)) / max(base, 1)
+        return state.rows(NET_OLD, NET_NEW, TAIL) / max(state.rows(BASE), 1)
+
+    def care(
+        self,
+        spark: SparkSession | None = None,
+        net_after: int = Limits.net_after,
+        fold_after: float = Limits.fold_after,
+        net_files: int = Limits.net_files,
+        few: int = Limits.few,
+    ) -> list[str]:
+        """Nets and folds what has grown past its limit, also beside a writer. What was done: "net", "fold"."""
+        limits, done = Limits(net_after, net_files, fold_after, few), []
+        for kind, asked, compact in ((NET, limits.ask_net, self.net), (FOLD, limits.ask_fold, self.fold)):
+            state = self.log.state()
+            engine = None if state.bytes("") <= DRIVER_BYTES else spark  # a small view is quicker without a Spark job
+            if asked(state) and compact(engine) is not None:
+                done.append(kind)
+        return done
 
     def _rewrite(self, kind: str, folders: tuple[str, ...], write: Rewriting) -> int | None:
         """Other files for the same rows, committed on top of any appends that came meanwhile.

@@ -53,7 +53,7 @@ def test_the_difference_of_two_snapshots_is_one_transaction(source: FilesSource,
         tmp_path, "things", "2024-01-02", [(1, "b", 1.0), (2, None, NAN), (3, "x", 0.0), (4, "n", None), (4, "n", None)]
     )
     visit = follower.check()
-    assert [transaction.identifier for transaction in visit.transactions] == ["2024-01-02"]
+    assert [transaction.identifier for transaction in visit.transactions] == ["2024-01-02/things"]
     assert changes_of(visit.changes[THINGS]) == [(1, -1, 0), (1, 1, 0), (3, -1, 0), (4, 1, 0), (4, 1, 0)]
 
 
@@ -65,7 +65,7 @@ def test_several_new_snapshots_are_as_many_transactions(source: FilesSource, tmp
     put(tmp_path, "things", "3", [(2, "a", 1.0)])
     put(tmp_path, "things", "4", [(1, "a", 1.0)])
     visit = follower.check()
-    assert [transaction.identifier for transaction in visit.transactions] == ["2", "4"]
+    assert [transaction.identifier for transaction in visit.transactions] == ["2/things", "4/things"]
     assert changes_of(visit.changes[THINGS]) == [(1, -1, 0), (1, 1, 1), (2, -1, 1), (2, 1, 0)]
     assert follower.check().transactions == ()
 
@@ -147,9 +147,9 @@ def test_tables_may_go_their_own_way(options: FilesOptions, spark: SparkSession,
     source = FilesSource(replace(options, together=False), spark)
     follower = Follower(source, {**COLUMNS, NOTES: ("id",)})
     put(tmp_path, "notes", "y", [(2, "a", 1.0)])
-    assert [transaction.identifier for transaction in follower.check().transactions] == ["y"]
+    assert [transaction.identifier for transaction in follower.check().transactions] == ["y/notes"]
     put(tmp_path, "things", "b", [])
-    assert [transaction.identifier for transaction in follower.check().transactions] == ["b"]
+    assert [transaction.identifier for transaction in follower.check().transactions] == ["b/things"]
 
 
 def test_resuming_goes_on_behind_the_position(
@@ -267,6 +267,7 @@ def test_a_held_snapshot_is_read_elsewhere(source: FilesSource, tmp_path: Path) 
     Follower(source, COLUMNS)
     token = pickle.loads(pickle.dumps(source.visit(hold=True).snapshot))
     put(tmp_path, "things", "2", [])
+    source.release()
     source.visit()
     (answer,) = source.reader(token).answer([Lookup(THINGS, ("id",))])
     assert answer.rows.to_pylist() == [{"id": 1}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -52,7 +52,7 @@ class Place:
             "shop", self.database, "root", unix_socket=str(self.server.socket), **{"lock_seconds": 2, **options}
         )
 
-    def source(self, tables: dict[str, Sequence[str]], load: bool = True, **options: Any) -> MysqlSource:
+    def source(self, tables: Mapping[str, Sequence[str]], load: bool = True, **options: Any) -> MysqlSource:
         """A source that watches; ``load``: and has loaded."""
         source = MysqlSource(self.options(**options))
         self.opened.append(source)

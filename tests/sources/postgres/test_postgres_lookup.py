@@ -7,12 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from tests.sources.postgres.conftest import Lab
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
-from weir.algebra.types import Schema
+from weir.algebra.types import INT, Schema
+from weir.sources.postgres.catalogue import ColumnFacts
+from weir.sources.postgres.lookup import _condition
 from weir.sources.source import LookupAnswer
 
 T = Relation("pg", "t")
@@ -148,6 +151,21 @@ def test_ten_thousand_keys_at_once(lab: Lab) -> None:
     answer = ask(lab, "id int", keys, columns=("id", "name"))
     assert ids(answer) == list(range(2, 30_001, 3))
     assert answer.indexed
+
+
+def test_keys_of_most_rows_are_taken_apart_once(replication_lab: Lab) -> None:
+    """Also where reading the whole table looks cheaper: that would take the setting apart again for every row."""
+    lab = replication_lab
+    lab.execute("CREATE TABLE t (id int, k int, filler text)", "CREATE INDEX ON t (k)")
+    lab.execute("INSERT INTO t SELECT i, (i * 7919) % 10000, repeat('x', 90) FROM generate_series(1, 20000) i")
+    lab.execute("ANALYZE t")
+    keys = "{" + ",".join(map(str, range(9000))) + "}"
+    lab.admin.execute("SELECT set_config('weir.key0', %s, false)", (keys,))
+    condition = _condition([ColumnFacts("k", 0, 0, -1, "", "int", "int4", INT)], served=True)
+    plan = lab.admin.execute(sql.SQL("EXPLAIN SELECT id FROM t") + condition).fetchall()
+    told = "\n".join(line for (line,) in plan)
+    assert "InitPlan" in told
+    assert "Seq Scan" not in told
 
 
 def test_keys_in_another_encoding_are_compared_at_home(replication_lab: Lab) -> None:

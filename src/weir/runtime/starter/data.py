@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from weir.runtime.starter.traffic import CATEGORIES, CITIES, CUSTOMERS, NAMES, PRODUCTS, THINGS, new_order
+from weir.runtime.starter.traffic import (
+    CUSTOMERS,
+    PRODUCTS,
+    Database,
+    connect,
+    new_customer,
+    new_order,
+    new_product,
+)
 from weir.sources.sqlite.capture import install
 
 ORDERS = 400  # what sales begins with
@@ -38,8 +47,8 @@ INDEXES = {
 }
 
 
-def make_databases(folder: Path, seed: int = 7) -> None:
-    """The three files, filled, with their changes captured from here on."""
+def make_databases(folder: Path, size: int = 1, seed: int = 7) -> None:
+    """The three files, filled, with their changes captured from here on; ``size`` times as many rows."""
     folder.mkdir(parents=True, exist_ok=True)
     dice = random.Random(seed)
     for source, tables in TABLES.items():
@@ -47,18 +56,31 @@ def make_databases(folder: Path, seed: int = 7) -> None:
         with closing(sqlite3.connect(path)) as database, database:
             for statement in (*tables.values(), *INDEXES[source]):
                 database.execute(statement)
-            _fill(database, source, dice)
+            fill(database, source, size, dice)
             database.execute("ANALYZE")
         install(path, list(tables))
 
 
-def _fill(database: sqlite3.Connection, source: str, dice: random.Random) -> None:
+def fill(database: Database, source: str, size: int, dice: random.Random) -> None:
+    """The rows that a database begins with."""
+    customers, products = CUSTOMERS * size, PRODUCTS * size
     if source == "crm":
-        rows = [(dice.choice(NAMES), dice.choice(CITIES)) for _ in range(CUSTOMERS)]
-        database.executemany("INSERT INTO customer (name, city) VALUES (?, ?)", rows)
+        for _ in range(customers):
+            new_customer(database, dice)
     elif source == "catalog":
-        rows = [(dice.choice(THINGS), dice.choice(CATEGORIES)) for _ in range(PRODUCTS)]
-        database.executemany("INSERT INTO product (title, category) VALUES (?, ?)", rows)
+        for _ in range(products):
+            new_product(database, dice)
     else:
-        for _ in range(ORDERS):
-            new_order(database, dice)
+        for _ in range(ORDERS * size):
+            new_order(database, dice, customers, products)
+
+
+def table_sizes(places: Mapping[str, str]) -> dict[str, int]:
+    """How many rows each table holds now, by ``source.table``."""
+    sizes = {}
+    for source, place in places.items():
+        database = connect(place)
+        for table in TABLES[source]:
+            (sizes[f"{source}.{table}"],) = database.execute(f"SELECT count(*) FROM {table}").fetchone()
+        database.close()
+    return sizes

@@ -13,8 +13,8 @@ from weir.runtime.starter.data import make_databases
 CONTRAST_NAME = "order_lines_basic"
 
 
-def write_project(folder: Path) -> list[str]:
-    """Fills a new or empty folder; returns the names of what is in it."""
+def write_project(folder: Path, size: int = 1) -> list[str]:
+    """Fills a new or empty folder, the databases with ``size`` times the rows; the names of what is in it."""
     _refuse_used(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def write_project(folder: Path) -> list[str]:
         (folder / "traffic.py").write_text(traffic, encoding="utf-8")
     except OSError as problem:
         raise WeirError(f"cannot write to {folder}: {problem.strerror or problem}; choose another folder") from None
-    make_databases(folder / "data")
+    make_databases(folder / "data", size)
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 

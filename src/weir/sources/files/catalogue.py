@@ -99,10 +99,10 @@ class Catalogue:
             for next_name, snapshot in self._complete(relation, name, waiting):
                 found.setdefault(next_name, {})[relation] = snapshot
         if self.options.together:
-            for name in [name for name, tables in found.items() if len(tables) < len(after)]:
-                missing = ", ".join(sorted(r.table for r in after if r not in found[name]))
-                waiting.setdefault(name, [f"snapshot '{name}' waits for the same of {missing}"])
-                del found[name]
+            for name in sorted(found):
+                if missing := sorted(r.table for r in after if r not in found[name] and after[r] < name):
+                    waiting.setdefault(name, [f"snapshot '{name}' waits for the same of {', '.join(missing)}"])
+                    del found[name]
         last = max(found, default="")
         held = [Finding("warning", text) for name in sorted(waiting) if name > last for text in waiting[name]]
         return sorted(found.items()), tuple(held)

@@ -32,6 +32,10 @@ class Shown:
     snapshots: Mapping[Relation, Snapshot]
     schemas: Mapping[Relation, Schema]
 
+    def reader(self) -> FilesReader:
+        """In whatever process."""
+        return FilesReader(self)
+
     def answer(self, lookup: Lookup) -> LookupAnswer:
         """The rows of one lookup. Files have no index: whole columns are read."""
         snapshot, schema = self.snapshots[lookup.relation], self.schemas[lookup.relation]

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
 from weir.sources.files.lookup import FilesReader, Shown, batches
 from weir.sources.files.options import FilesOptions
-from weir.sources.files.position import parts_of, position_of
+from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Incomplete, Snapshot
 from weir.sources.source import (
@@ -39,6 +39,7 @@ from weir.sources.source import (
     Finding,
     Load,
     LoadAgain,
+    LookupAnswer,
     Partition,
     Position,
     SnapshotReader,
@@ -54,6 +55,8 @@ MOST_SNAPSHOTS = 10  # delivered by one visit; the next goes on
 class FilesSource(Source):
     """One folder of snapshots."""
 
+    shares_snapshots: ClassVar[bool] = True  # with whoever sees the folder, as Spark's executors must anyway
+
     def __init__(self, options: FilesOptions, spark: SparkSession | None = None) -> None:
         self.options, self.name = options, options.name
         self.held_back: tuple[Finding, ...] = ()  # snapshots that the last look found and could not use yet
@@ -62,6 +65,8 @@ class FilesSource(Source):
         self._watched: dict[Relation, Schema] = {}
         self._stored: dict[Relation, Schema] = {}  # watched columns and the key's
         self._at: dict[Relation, Snapshot] | None = None  # delivered
+        self._boundaries: list[Mapping[str, str]] = []  # table -> snapshot's name, of views that are ahead
+        self._held: Shown | None = None
         self._work: Path | None = None
 
     # -- what there is ----------------------------------------------------------------------------------------------
@@ -90,7 +95,8 @@ class FilesSource(Source):
 
     def load(self) -> Load:
         """The newest snapshot of every watched table."""
-        self._at = {}
+        self.release()
+        self._at, self._boundaries = {}, []
         for _, moved in self._steps({}):
             self._at |= moved
         if missing := [relation for relation in self._watched if relation not in self._at]:
@@ -98,12 +104,14 @@ class FilesSource(Source):
             why = "; ".join(finding.problem for finding in self.held_back) or "its folder holds no snapshot"
             raise SourceError(f"table {missing[0]} has no complete snapshot to load: {why}")
         self._check_loadable(self._at)
-        parts = [
+        return Load(position_of(self._at), self._partitions(self._shown(self._at)))
+
+    def _partitions(self, shown: Shown) -> tuple[Partition, ...]:
+        return tuple(
             Partition(relation, self._watched[relation].names, path)
-            for relation in self._watched
-            for path in self._readable(relation, self._at[relation]).paths
-        ]
-        return Load(position_of(self._at), tuple(parts))
+            for relation, snapshot in shown.snapshots.items()
+            for path in snapshot.paths
+        )
 
     def _check_loadable(self, at: Mapping[Relation, Snapshot]) -> None:
         for relation, snapshot in at.items():
@@ -124,14 +132,25 @@ class FilesSource(Source):
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
-    def resume(self, position: Position) -> None:
-        parts = parts_of(position, self.name)
+    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+        """A table that only a later position has is followed from there on: before, nobody needs its changes."""
+        self.release()
+        later = [parts_of(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
+        known = [parts_of(position, self.name), *later]
         at = {}
         for relation in self._watched:
-            if relation.table not in parts:
+            covering = [parts for parts in known if relation.table in parts]
+            if not covering:
                 raise LoadAgain(f"table {relation} is not in the position: {LOAD_AGAIN}")
-            at[relation] = self._delivered(relation, *parts[relation.table])
+            at[relation], *_ = [self._delivered(relation, *parts[relation.table]) for parts in covering]
         self._at = at
+        self._boundaries = [{table: name for table, (name, _) in parts.items()} for parts in later]
+
+    def order(self, position: Position) -> list[str]:
+        return order_of(position, self.name)
+
+    def holds(self, position: Position, transaction: Transaction) -> bool:
+        return holds(position, transaction.identifier, self.name)
 
     def _delivered(self, relation: Relation, name: str, mark: str) -> Snapshot:
         """The snapshot that the warehouse has, still as it was."""
@@ -149,9 +168,11 @@ class FilesSource(Source):
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
         if self._at is None:
             raise SourceError(f"source '{self.name}': call load or resume before visit")
+        if self._held is not None:
+            raise SourceError(f"source '{self.name}': a snapshot is already held; release it first")
         self._check_there(self._at.items())
         at, news = dict(self._at), _News()
-        for name, moved in self._steps(at)[:MOST_SNAPSHOTS]:
+        for name, moved in self._apart(self._steps(at)[:MOST_SNAPSHOTS]):
             try:
                 news.add(name, self._changes(at, moved))
             except Incomplete as problem:
@@ -162,8 +183,8 @@ class FilesSource(Source):
         answers = tuple(shown.answer(lookup) for lookup in lookups)
         self._check_there(at.items())
         self._at = at
-        held = shown if hold else None
-        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=held)
+        self._held = shown if hold else None
+        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=self._held)
 
     def _changes(self, at: Mapping[Relation, Snapshot], moved: Mapping[Relation, Snapshot]) -> dict[Relation, pa.Table]:
         """What a step changes, per table; Incomplete when its files change meanwhile."""
@@ -214,6 +235,19 @@ class FilesSource(Source):
         )
         return steps
 
+    def _apart(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """A step whose tables only some views have already, as two: one that they have, and one that they have not.
+
+        So it was when a table's snapshot was late and came by itself.
+        """
+        for name, moved in steps:
+            groups: dict[int, dict[Relation, Snapshot]] = {}
+            for relation, snapshot in moved.items():
+                ahead = sum(boundary.get(relation.table, "") >= name for boundary in self._boundaries)
+                groups.setdefault(-ahead, {})[relation] = snapshot
+            for _, group in sorted(groups.items(), key=lambda item: item[0]):
+                yield name, group
+
     def _readable(self, relation: Relation, snapshot: Snapshot) -> Snapshot:
         """The snapshot as Parquet."""
         if snapshot.format == "parquet":
@@ -232,8 +266,20 @@ class FilesSource(Source):
     def reader(self, snapshot: Any) -> SnapshotReader:
         return FilesReader(snapshot)
 
+    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        return self._held_now().reader().answer(lookups)
+
+    def parts(self) -> tuple[Partition, ...]:
+        return self._partitions(self._held_now())
+
+    def _held_now(self) -> Shown:
+        if self._held is None:
+            raise SourceError(f"source '{self.name}': no snapshot is held; visit with hold first")
+        return self._held
+
     def release(self) -> None:
-        """Snapshots stay as they are: nothing is held."""
+        """Snapshots stay as they are: only the next visit may show others."""
+        self._held = None
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -246,6 +292,7 @@ class FilesSource(Source):
                 self._catalogue.shelf(table).delete_before(name)
 
     def close(self) -> None:
+        self.release()
         if self._work is not None and not self.options.work:
             shutil.rmtree(self._work, ignore_errors=True)
         self._work = None
@@ -264,7 +311,7 @@ class _News:
             number = pa.array([len(self.transactions)] * table.num_rows, pa.int32())
             self.tables.setdefault(relation, []).append(table.append_column(TRANSACTION, number))
         if changed:
-            self.transactions.append(Transaction(name))
+            self.transactions.append(Transaction(identifier_of(name, (relation.table for relation in changed))))
 
     def changes(self) -> dict[Relation, pa.Table]:
         return {relation: pa.concat_tables(tables) for relation, tables in self.tables.items()}

@@ -24,6 +24,9 @@ _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.*)", 
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
+Includes = Callable[[Place, e.Gtid | None], bool]  # whether a position includes what ends there under this GTID
+
+
 @dataclass
 class Group:
     """One transaction as the log has it. ``begin`` is where its first event starts, ``end`` where its commit ends."""
@@ -55,7 +58,8 @@ class Assembler:
         self.gtids: Gtids = {}
         self.last_end: Place | None = None  # of the last whole group: no snapshot may lie before it
         self.unsettled: dict[str, Place | None] = {}  # committed XA transactions that may not be visible yet -> where
-        self.is_delivered: Callable[[Place, e.Gtid | None], bool] = lambda end, gtid: False
+        self.is_delivered: Includes = lambda end, gtid: False
+        self.late: dict[str, Includes] = {}  # tables (in lower case) that views follow only after a later position
         self._group: Group | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
         self._known_maps: dict[bytes, e.TableMap | None] = {}
@@ -174,12 +178,22 @@ class Assembler:
 
     def _deliver(self, group: Group, end: Place, gtid: e.Gtid | None) -> None:
         """The transaction is committed at ``end``; one that was delivered before a restart is not delivered again."""
+        if self.late:
+            self._leave_out_late(group, end, gtid)
         if self.is_delivered(end, gtid) or not (group.rows or group.truncated):
             return
         group.identifier = str(gtid or end)
         group.parts = [(self._plan(body, table, part), part) for body, table, part in group.rows]
         group.rows = []
         self.ready.append(group)
+
+    def _leave_out_late(self, group: Group, end: Place, gtid: e.Gtid | None) -> None:
+        """Nobody follows these tables here yet, and they may have had another shape, or no log, or no rows to tell."""
+        group.rows = [row for row in group.rows if not self._is_late(row[1].table, end, gtid)]
+        group.truncated = [relation for relation in group.truncated if not self._is_late(relation.table, end, gtid)]
+
+    def _is_late(self, table: str, end: Place, gtid: e.Gtid | None) -> bool:
+        return table.lower() in self.late and self.late[table.lower()](end, gtid)
 
     def _query(self, event: e.Event, begin: Place, end: Place) -> None:
         default, text = e.query(event)
@@ -216,7 +230,8 @@ class Assembler:
 
     def _act(self, what: Meaning, text: str, end: Place) -> None:
         """A statement that is not transaction control."""
-        if not self.is_delivered(end, self._group.gtid if self._group else None):
+        gtid = self._group.gtid if self._group else None
+        if not self.is_delivered(end, gtid) and not self._is_late(what.table, end, gtid):
             self._stop_if_harmful(what, text)
         if what.kind == "truncate":
             self._truncate(what.table)

@@ -46,7 +46,7 @@ class LogPosition:
     Reading starts again at ``start``: earlier than ``place`` while a prepared XA transaction waits, whose rows were
     logged before it. ``made`` is the time stamp that begins the file of ``start``; the GTIDs (MariaDB) say the same
     as the places, on any server of a replication group. ``unsettled``: XA transactions that were delivered and that a
-    snapshot may not show yet.
+    snapshot may not show yet. ``tables``: those whose changes it covers.
     """
 
     place: Place
@@ -57,11 +57,25 @@ class LogPosition:
     start_gtid: str = ""
     unsettled: tuple[str, ...] = ()
     last: Place | None = None
+    tables: tuple[str, ...] = ()
+
+    def order(self, by_gtid: bool) -> tuple[int, ...]:
+        """A sort key. File names are those of one server; GTIDs only grow, each domain for itself."""
+        if by_gtid:
+            return (sum(number for _, number in parse_gtids(self.gtid).values()),)
+        return self.place.order
+
+    def holds(self, identifier: str) -> bool:
+        """Whether it includes the transaction that ended at a place or has a GTID."""
+        if ":" in identifier:
+            return Place.parse(identifier) <= self.place
+        domain, _, number = map(int, identifier.split("-"))
+        return has_gtid(parse_gtids(self.gtid), domain, number)
 
     def __str__(self) -> str:
         fields = {"log": str(self.place), "start": str(self.start), "made": self.made, "server": self.server}
         fields |= {"gtid": self.gtid, "start_gtid": self.start_gtid, "unsettled": list(self.unsettled)}
-        return json.dumps({**fields, "last": str(self.last or "")})
+        return json.dumps({**fields, "last": str(self.last or ""), "tables": list(self.tables)})
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:
@@ -70,9 +84,8 @@ class LogPosition:
             places = Place.parse(fields["log"]), Place.parse(fields["start"])
             last = Place.parse(fields["last"]) if fields["last"] else None
             gtids = str(fields["gtid"]), str(fields["start_gtid"])
-            return cls(
-                *places, int(fields["made"]), str(fields["server"]), *gtids, tuple(map(str, fields["unsettled"])), last
-            )
+            unsettled, tables = (tuple(map(str, fields[name])) for name in ("unsettled", "tables"))
+            return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, unsettled, last, tables)
         except (ValueError, KeyError, TypeError):
             raise SourceError(f"not a position of a MariaDB or MySQL source: {text[:200]!r}; {LOAD_AGAIN}") from None
 
@@ -87,6 +100,10 @@ def parse_gtids(text: str) -> Gtids:
     """
     triples = [tuple(map(int, part.split("-"))) for part in text.split(",") if part.strip()]
     return {domain: (server, number) for domain, server, number in triples}
+
+
+def has_gtid(gtids: Gtids, domain: int, number: int) -> bool:
+    return domain in gtids and number <= gtids[domain][1]
 
 
 def format_gtids(gtids: Gtids) -> str:

@@ -24,13 +24,13 @@ from weir.sources.mysql.changes import Watched
 from weir.sources.mysql.columns import SINGLE_BYTE, our_type
 from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, Delivery
 from weir.sources.mysql.describe import Catalogue, Known, describe
-from weir.sources.mysql.events import Gtid
 from weir.sources.mysql.groups import Assembler
 from weir.sources.mysql.load import partitions, select
 from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
-from weir.sources.mysql.position import Gtids, LogPosition, Place, format_gtids, parse_gtids
+from weir.sources.mysql.position import LogPosition, Place, format_gtids, parse_gtids
+from weir.sources.mysql.resume import includes, late_tables
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
@@ -45,6 +45,7 @@ from weir.sources.source import (
     SnapshotReader,
     Source,
     SourceError,
+    Transaction,
     Visit,
 )
 
@@ -74,6 +75,7 @@ class MysqlSource(Source):
         self._characters: dict[str, str] = {}
         self._stopped: SourceError | None = None
         self._loading = False
+        self._holding = False
 
     # -- what there is
     # -------------------------------------------------------------------------------------------------------
@@ -135,18 +137,21 @@ class MysqlSource(Source):
 
     def _load(self) -> Load:
         self._reset()
-        tables = [table for table in self._watched if table != MARKER]
         self._start_of_load()
-        self._open_settled(tables, self._follow_load)
+        self._open_settled(self._asked_for, self._follow_load)
         self._check_unchanged()
         self._assembler_now.is_delivered = lambda end, gtid: False
         self._loading = True
-        parts = [
-            part
-            for table in tables
-            for part in partitions(self._snapshots_now, self._watched[table], self._tables[table])
-        ]
-        return Load(str(self._position()), tuple(parts))
+        return Load(str(self._position()), self._all_parts())
+
+    @property
+    def _asked_for(self) -> list[str]:
+        """The tables that views need."""
+        return [table for table in self._watched if table != MARKER]
+
+    def _all_parts(self) -> tuple[Partition, ...]:
+        snapshots = self._snapshots_now
+        return tuple(p for t in self._asked_for for p in partitions(snapshots, self._watched[t], self._tables[t]))
 
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
@@ -181,14 +186,15 @@ class MysqlSource(Source):
                     )
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        if not self._loading or self._reader is None:
+        if not (self._loading or self._holding) or self._reader is None:
             raise SourceError(
-                f"source {self.name}: no load is open in this process; MariaDB and MySQL cannot share a snapshot, so "
-                "read the parts where load() was called"
+                f"source {self.name}: no load is open and no snapshot held in this process; MariaDB and MySQL cannot "
+                "share a snapshot, so read the parts where load() or visit() was called"
             )
         table = self._asking(partition.relation, partition.columns)
         statement, values = select(table, partition)
-        yield from self._reader.stream(statement, table, values)
+        with self._in_snapshot():
+            yield from self._reader.stream(statement, table, values)
 
     def end_load(self) -> None:
         if self._loading:
@@ -198,22 +204,34 @@ class MysqlSource(Source):
     # -- going on
     # --------------------------------------------------------------------------------------------------------------
 
-    def resume(self, position: Position) -> None:
-        self._connected(lambda: self._resume(LogPosition.parse(position)))
+    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+        """Transactions are never merged, so none reaches across a boundary; a table that only a later position covers
+        is followed from there on.
+        """
+        later = sorted(map(LogPosition.parse, boundaries), key=lambda at: at.order(self._by_gtid))
+        self._connected(lambda: self._resume(LogPosition.parse(position), later))
 
-    def _resume(self, position: LogPosition) -> None:
+    def order(self, position: Position) -> tuple[int, ...]:
+        return LogPosition.parse(position).order(self._by_gtid)
+
+    def holds(self, position: Position, transaction: Transaction) -> bool:
+        return LogPosition.parse(position).holds(transaction.identifier)
+
+    @property
+    def _by_gtid(self) -> bool:
+        return self.options.positions == "gtid"
+
+    def _resume(self, position: LogPosition, later: Sequence[LogPosition]) -> None:
         self._reset()
-        by_gtid = self.options.positions == "gtid"
+        by_gtid = self._by_gtid
         assembler = self._assembler = self._new_assembler()
+        assembler.late = late_tables(self.name, self._asked_for, position, later, by_gtid)
         assembler.gtids = parse_gtids(position.start_gtid)
         assembler.unsettled = dict.fromkeys(position.unsettled)
         stream = self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
-        if by_gtid:
-            delivered = parse_gtids(position.gtid)
-            assembler.is_delivered = lambda end, gtid: gtid is not None and _has(delivered, gtid)
-        else:
+        assembler.is_delivered = includes(position, by_gtid)
+        if not by_gtid:
             stream.made = {position.start.file: (position.made, position.server)}
-            assembler.is_delivered = lambda end, gtid: end <= position.place
             assembler.last_end = position.last
         stream.open(position.start)
 
@@ -222,30 +240,40 @@ class MysqlSource(Source):
             raise self._stopped
         if self._stream is None:
             raise SourceError(f"source {self.name}: call load or resume before visit")
-        return self._connected(lambda: self._visit(lookups))
+        if self._holding or self._loading:
+            what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
+            raise SourceError(f"source {self.name}: {what} first")
+        return self._connected(lambda: self._visit(lookups, hold))
 
-    def _visit(self, lookups: Sequence[Lookup]) -> Visit:
-        if not lookups:
+    def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+        if not lookups and not hold:
             place = self._snapshots_now.end_of_log()
             self._follow(place)
             if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
                 self._assembler_now.settle(Before(place, self._prepared().names()))
             return self._deliver(())
-        return self._deliver(self._ask(lookups))
-
-    def _ask(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        """Answers from one snapshot, and the log read up to it."""
-        asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
         try:
-            self._open_settled(sorted({lookup.relation.table for lookup in lookups}), self._follow)
-            assert self._reader is not None
-            rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
+            visit = self._deliver(self._ask(lookups, self._asked_for if hold else ()))
+            self._holding = hold
+            return visit
+        finally:
+            if not self._holding:
+                _quietly(self._snapshots_now.close)
+
+    def _ask(self, lookups: Sequence[Lookup], more: Sequence[str]) -> tuple[LookupAnswer, ...]:
+        """Answers from one snapshot, and the log read up to it. ``more``: tables that may be asked for later."""
+        try:
+            self._open_settled(sorted({*more, *(lookup.relation.table for lookup in lookups)}), self._follow)
+            return self._answers(lookups)
         except pymysql.MySQLError as problem:
             if problem.args[0] in _GONE:
                 raise self._stop(SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")) from None
             raise
-        finally:
-            _quietly(self._snapshots_now.close)
+
+    def _answers(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        assert self._reader is not None
+        asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
+        rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
         return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
 
     def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
@@ -316,9 +344,8 @@ class MysqlSource(Source):
         }
         gtids = format_gtids(assembler.gtids)
         before = format_gtids(waiting.gtids_before) if waiting else gtids
-        return LogPosition(
-            place, start, made, server, gtids, before, tuple(sorted(assembler.unsettled)), assembler.last_end
-        )
+        unsettled, tables = (tuple(sorted(names)) for names in (assembler.unsettled, self._asked_for))
+        return LogPosition(place, start, made, server, gtids, before, unsettled, assembler.last_end, tables)
 
     # -- answers
     # ---------------------------------------------------------------------------------------------------------------
@@ -339,8 +366,37 @@ class MysqlSource(Source):
             f"source {self.name}: MariaDB and MySQL cannot share a snapshot between connections; ask through visit"
         )
 
+    # -- the held snapshot
+    # ------------------------------------------------------------------------------------------------------------
+
+    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        with self._in_snapshot(held=True):
+            return self._answers(lookups)
+
+    def parts(self) -> tuple[Partition, ...]:
+        with self._in_snapshot(held=True):
+            return self._all_parts()
+
+    @contextlib.contextmanager
+    def _in_snapshot(self, held: bool = False) -> Iterator[None]:
+        """The open snapshot is the connection's own transaction: what breaks the connection ends it."""
+        if held and not self._holding:
+            raise SourceError(f"source {self.name}: no snapshot is held; visit with hold first")
+        try:
+            yield
+        except LOST as problem:
+            if is_lost(problem):
+                self._disconnect()
+                raise Unreachable(
+                    f"source {self.name}: the open snapshot was lost with its connection ({reason(problem)}); "
+                    "visit or load again"
+                ) from None
+            raise SourceError(f"source {self.name}: {reason(problem)}") from None
+
     def release(self) -> None:
-        """Nothing is held: ``visit`` gives no snapshot to share."""
+        if self._holding:
+            self._holding = False
+            _quietly(self._snapshots_now.close)
 
     def acknowledge(self, position: Position) -> None:
         """The server keeps its binlog as long as its own settings say (binlog_expire_logs_seconds)."""
@@ -360,7 +416,7 @@ class MysqlSource(Source):
         if self._control is not None:
             self._control._force_close()
         self._snapshots = self._control = self._reader = None
-        self._loading = False
+        self._loading = self._holding = False
 
     def _connected(self, act: Callable[[], T]) -> T:
         """Runs it, and again on new connections when they were lost; it must leave nothing half done."""
@@ -389,8 +445,8 @@ class MysqlSource(Source):
     def _reset(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        if self._loading:
-            self.end_load()
+        self.end_load()
+        self.release()
         self._stopped = None
         self._connect()
 
@@ -417,10 +473,6 @@ class MysqlSource(Source):
 
 def _types(known: Known, names: Sequence[str]) -> tuple[Type, ...]:
     return tuple(type_ for name in names if isinstance(type_ := our_type(known.columns[name]), Type))
-
-
-def _has(delivered: Gtids, gtid: Gtid) -> bool:
-    return gtid.domain in delivered and gtid.number <= delivered[gtid.domain][1]
 
 
 def _quietly(act: Callable[[], None]) -> None:

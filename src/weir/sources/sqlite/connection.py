@@ -28,7 +28,10 @@ def connect(path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS) -> sq
     if not file.is_file():
         raise SourceError(f"there is no SQLite database at {fspath(path)}: check the source's path")
     with told(path):
-        return sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", busy_seconds, isolation_level=None, uri=True)
+        return sqlite3.connect(
+            f"{file.absolute().as_uri()}?mode=rw", busy_seconds,
+            isolation_level=None, uri=True, check_same_thread=False,  # one thread at a time, but not always the same
+        )  # fmt: skip
 
 
 @contextmanager

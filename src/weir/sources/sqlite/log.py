@@ -6,7 +6,6 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -25,8 +24,8 @@ _RANGE = "FROM weir_log WHERE seq > ? AND seq <= ?"
 class Log:
     """The changes after ``after`` up to the last of ``ends``, the numbers at which transactions end.
 
-    ``exact`` says that also the first end belongs to one transaction only; otherwise several may have been taken
-    together.
+    ``loose``: between these two numbers several transactions may have been taken together. ``begins``: tables whose
+    changes nobody needs up to that number.
     """
 
     database: sqlite3.Connection
@@ -34,8 +33,10 @@ class Log:
     captures: Mapping[int, Capture]
     after: int
     ends: list[int]
-    exact: bool
+    loose: tuple[int, int] | None = None
+    begins: Mapping[str, int] = field(default_factory=dict)
     _used: set[int] = field(default_factory=set)
+    _found: dict[int, list[Capture]] = field(default_factory=dict)
 
     def read(self, watched: Mapping[Relation, Schema]) -> tuple[tuple[Transaction, ...], dict[Relation, pa.Table]]:
         """The transactions that touched watched tables or named a global one, and their changes by table."""
@@ -48,20 +49,22 @@ class Log:
 
     def _images(self, relation: Relation, schema: Schema) -> Iterator[Rows]:
         """Row images of one table, as (weight, number of the end, values ...), capture by capture."""
-        for capture in (one for one in self._occurring if one.table == relation.table):
+        after = max(self.after, self.begins.get(relation.table, 0))
+        for capture in (one for one in self._occurring(after) if one.table == relation.table):
             missing = [name for name in schema.names if name not in capture.columns]
             if missing:
                 raise LoadAgain(f"table {relation}: the log does not hold column '{missing[0]}'; load its views again")
             values = ", ".join(f"v{capture.columns.index(name)}" for name in schema.names)
             statement = f"SELECT seq, weight, {values} {_RANGE} AND capture = ? ORDER BY seq"
-            rows = fetch(self.database, statement, (self.after, self.ends[-1], capture.identifier))
+            rows = fetch(self.database, statement, (after, self.ends[-1], capture.identifier))
             yield [(row[1], self._end_of(row[0]), *row[2:]) for row in rows]
 
-    @cached_property
-    def _occurring(self) -> list[Capture]:
+    def _occurring(self, after: int) -> list[Capture]:
         """The captures that logged something; more than one of a table when its triggers were renewed meanwhile."""
-        rows = self.database.execute(f"SELECT DISTINCT capture {_RANGE}", (self.after, self.ends[-1]))
-        return [self.captures[number] for (number,) in sorted(rows.fetchall()) if number > 0]
+        if after not in self._found:
+            rows = self.database.execute(f"SELECT DISTINCT capture {_RANGE}", (after, self.ends[-1]))
+            self._found[after] = [self.captures[number] for (number,) in sorted(rows.fetchall()) if number > 0]
+        return self._found[after]
 
     def _end_of(self, number: int) -> int:
         end = bisect_left(self.ends, number)
@@ -83,8 +86,8 @@ class Log:
         """End -> the global transaction that the transaction says it is part of."""
         statement = f"SELECT seq, v0, v1 {_RANGE} AND capture = {MARKER} ORDER BY seq"
         markers = fetch(self.database, statement, (self.after, self.ends[-1]))
-        if not self.exact:
-            self._cut_before([seq for seq, *_ in markers])
+        if self.loose is not None:
+            self._cut_before([seq for seq, *_ in markers], *self.loose)
         found: dict[int, GlobalTransaction] = {}
         for seq, identifier, sources in markers:
             end = bisect_left(self.ends, seq)
@@ -94,13 +97,12 @@ class Log:
                 raise SourceError(f"source '{self.source}': one transaction says that it is part of two, {two}")
         return found
 
-    def _cut_before(self, markers: list[int]) -> None:
+    def _cut_before(self, markers: list[int], low: int, high: int) -> None:
         """Several transactions taken together:
 
         a marker, being the first change of its own, tells where that one begins.
         """
-        first = self.ends[0]
-        cuts = [seq - 1 for seq in markers if self.after < seq - 1 < first]
+        cuts = [seq - 1 for seq in markers if low < seq - 1 < high]
         self.ends = sorted({*self.ends, *cuts})
 
     def _part_of(self, identifier: object, sources: object) -> GlobalTransaction:

@@ -14,9 +14,9 @@ restart the frames may be gone; then the changes of the time away come as one tr
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -44,6 +44,7 @@ from weir.sources.sqlite.catalog import quote, read_shape
 from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
 from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
+from weir.sources.sqlite.position import SqlitePosition, late_tables
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import Place, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
@@ -70,9 +71,11 @@ class Head:
     page: int  # where the clock lives
     schema_version: int
 
-    @property
-    def position(self) -> Position:
-        return f"{self.epoch}:{self.clock}:{self.nonce}"
+    def position(self, tables: Iterable[Relation] = ()) -> SqlitePosition:
+        return SqlitePosition(self.epoch, self.clock, self.nonce, tuple(sorted(table.table for table in tables)))
+
+
+Ends = tuple[list[int], tuple[int, int] | None]
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,8 @@ class SqliteSource(Source):
         self._captures: dict[int, Capture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
-        self._cuts: set[int] = set()  # positions of others: also ends of transactions
+        self._cuts: set[int] = set()  # numbers of later positions, of views that are ahead: also ends of transactions
+        self._begins: dict[str, int] = {}  # tables that only a later position covers, with its number
         self._next_restart = self.large_wal
 
     # -- what there is ----------------------------------------------------------------------------------------------
@@ -192,10 +196,11 @@ class SqliteSource(Source):
     def load(self) -> Load:
         with self._told():
             self.end_load()
+            self.release()
             snapshot = self._load = self._begin()
             parts = [part for relation in self._watched for part in self._parts(snapshot.database, relation)]
-        self._position = (snapshot.head.epoch, snapshot.head.clock)
-        return Load(snapshot.head.position, tuple(parts))
+        self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
+        return Load(str(snapshot.head.position(self._watched)), tuple(parts))
 
     def _parts(self, database: sqlite3.Connection, relation: Relation) -> Iterator[Partition]:
         """Ranges of the rowid; one part for a table without one."""
@@ -247,38 +252,39 @@ class SqliteSource(Source):
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
-        epoch, number, nonce = self._parts_of(position)
-        self._position = (epoch, number)
-        if self._held is not None and self._held.head.position != position:
+        """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
+        self.release()
+        at = self._parsed(position)
+        later = sorted((self._parsed(one) for one in boundaries), key=lambda one: one.number)
+        self._position = (at.epoch, at.number)
+        self._begins = late_tables(self.name, (relation.table for relation in self._watched), at, later)
+        if self._held is not None and replace(at, tables=()) != self._held.head.position():
             self._release(self._held)
             self._held, self._known_ends = None, []
         with self._told():
             snapshot = self._begin()
             try:
                 self._check_reach(snapshot.head)
-                self._check_history(snapshot.database, number, nonce)
+                for one in (at, *later):
+                    self._check_history(snapshot, one)
             finally:
                 self._release(snapshot)
-        self._cuts = {self.order(at) for at in boundaries}
+        self._cuts = {one.number for one in later}
 
     def order(self, position: Position) -> int:
-        return self._parts_of(position)[1]
+        return self._parsed(position).number
 
     def holds(self, position: Position, transaction: Transaction) -> bool:
         return int(transaction.identifier) <= self.order(position)
 
-    def _parts_of(self, position: Position) -> tuple[str, int, int]:
-        try:
-            epoch, number, nonce = position.split(":")
-            return epoch, int(number), int(nonce)
-        except ValueError:
-            raise SourceError(f"source '{self.name}': '{position}' is not a position of a SQLite source") from None
+    def _parsed(self, position: Position) -> SqlitePosition:
+        return SqlitePosition.parse(position, self.name)
 
-    def _check_history(self, database: sqlite3.Connection, number: int, nonce: int) -> None:
+    def _check_history(self, snapshot: Snapshot, at: SqlitePosition) -> None:
         """A power failure or a backup put back can take commits away, and others get their numbers: the nonce tells."""
-        row = database.execute("SELECT nonce FROM weir_log WHERE seq = ?", (number,)).fetchone()
-        if number > 0 and row != (nonce,):
-            raise self._lost(f"change {number} is not the one that was delivered: the file's history is another")
+        row = snapshot.database.execute("SELECT nonce FROM weir_log WHERE seq = ?", (at.number,)).fetchone()
+        if at.epoch != snapshot.head.epoch or (at.number > 0 and row != (at.nonce,)):
+            raise self._lost(f"change {at.number} is not the one that was delivered: the file's history is another")
 
     def _check_reach(self, head: Head) -> int:
         """The number to go on from, or LoadAgain when the log does not reach back to it."""
@@ -292,7 +298,7 @@ class SqliteSource(Source):
         if number > head.clock:
             raise self._lost(f"the change log ends at {head.clock}, before the position {number}: an older file")
         for table, since in self._since.items():
-            if since > number:
+            if since > self._begins.get(table, number):
                 raise self._lost(f"the changes of table '{table}' were not captured all the time")
         return number
 
@@ -300,8 +306,9 @@ class SqliteSource(Source):
         return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
 
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        if self._holding:
-            raise SourceError(f"source '{self.name}': a snapshot is already held; release it first")
+        if self._holding or (hold and self._load is not None):
+            what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
+            raise SourceError(f"source '{self.name}': {what} first")
         with self._told():
             self._let_log_restart()
             snapshot = self._begin()
@@ -321,22 +328,23 @@ class SqliteSource(Source):
         transactions: tuple[Transaction, ...] = ()
         changes: dict[Relation, pa.Table] = {}
         if clock > after:
-            log = Log(snapshot.database, self.name, self._captures, after, *self._ends(snapshot, after))
+            ends, loose = self._ends(snapshot, after)
+            log = Log(snapshot.database, self.name, self._captures, after, ends, loose, self._begins)
             transactions, changes = log.read(self._watched)
         answers = tuple(self._answer(snapshot.database, lookup) for lookup in lookups)
-        return Visit(transactions, changes, answers, snapshot.head.position)
+        return Visit(transactions, changes, answers, str(snapshot.head.position(self._watched)))
 
-    def _ends(self, snapshot: Snapshot, after: int) -> tuple[list[int], bool]:
-        """The numbers at which transactions end, and whether the first of them is surely one transaction."""
+    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+        """The numbers at which transactions end, and the two between which several may have been taken together."""
         known = [end for end in self._known_ends if after < end <= snapshot.head.clock]
         cuts = {cut for cut in self._cuts if after < cut <= snapshot.head.clock}
         start = known[-1] if known else after
         if start == snapshot.head.clock:
-            return sorted({*known, *cuts}), True
+            return sorted({*known, *cuts}), None
         page = snapshot.head.page
         found, self._place = boundaries(self.path, page, start, snapshot.head.clock, self._place)
         kept = self._held is not None and self._held.head.page == page and self._place is not None
-        return sorted({*known, *found, *cuts}), kept
+        return sorted({*known, *found, *cuts}), None if kept else (start, found[0])
 
     def _let_log_restart(self) -> None:
         """SQLite begins its write-ahead log anew only when nobody reads from it, which our open snapshot prevents.
@@ -358,8 +366,8 @@ class SqliteSource(Source):
             locker.close()
 
     def _start_anew(self, snapshot: Snapshot, after: int) -> None:
-        ends, exact = self._ends(snapshot, after) if snapshot.head.clock > after else ([], True)
-        if not exact:
+        ends, loose = self._ends(snapshot, after) if snapshot.head.clock > after else ([], None)
+        if loose is not None:
             self._release(snapshot)
             return
         self._known_ends, self._place = ends, None
@@ -410,7 +418,7 @@ class SqliteSource(Source):
 
     def acknowledge(self, position: Position) -> None:
         """Trims the log, some rows at a time so that writers wait little. A busy database is left for the next time."""
-        _, number, _ = self._parts_of(position)
+        number = self.order(position)
         with self._told():
             database = connect(self.path, LOCK_SECONDS)
             try:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from weir.algebra.hops import Lookup
 from weir.sources.source import Source, Visit
 from weir.sources.sqlite.capture import install
-from weir.sources.sqlite.source import Snapshot, SqliteSource
+from weir.sources.sqlite.source import Ends, Snapshot, SqliteSource
 from weir.sources.stress import COLUMNS, Workload
 from weir.sources.writers import Operation, Writer
 
@@ -93,15 +93,15 @@ class _LogLater(SqliteSource):
 class _SplitInTwo(SqliteSource):
     """Planted: every change of the log ends a transaction."""
 
-    def _ends(self, snapshot: Snapshot, after: int) -> tuple[list[int], bool]:
-        return list(range(after + 1, snapshot.head.clock + 1)), True
+    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+        return list(range(after + 1, snapshot.head.clock + 1)), None
 
 
 class _AllInOne(SqliteSource):
     """Planted: what one visit sees counts as one transaction."""
 
-    def _ends(self, snapshot: Snapshot, after: int) -> tuple[list[int], bool]:
-        return [snapshot.head.clock], True
+    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+        return [snapshot.head.clock], None
 
 
 _SOURCES: dict[str | None, type[SqliteSource]] = {

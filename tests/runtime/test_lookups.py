@@ -1,0 +1,139 @@
+"""The lookup server and the control server: who may ask, and what becomes of those who may not or come too late."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
+from weir.algebra.hops import Lookup
+from weir.runtime.answering import Answering
+from weir.runtime.control import FILE, ControlServer, NoRunner, ask_runner
+from weir.runtime.locking import FOLDER
+from weir.runtime.lookups import LookupServer
+from weir.runtime.readiness import Readiness
+from weir.sources.source import LookupAnswer, SourceError
+
+QUESTION = Lookup(Relation("crm", "customer"), ("id",))
+
+
+def _ask(source: str, round_: int, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    return tuple(LookupAnswer(pa.table({"id": [round_]})) for _ in lookups)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Any], LookupServer]]:
+    servers: list[LookupServer] = []
+
+    def start(ask: Any) -> LookupServer:
+        servers.append(LookupServer(ask))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def test_who_knows_the_key_is_answered(serve: Callable[[Any], LookupServer]) -> None:
+    """As often as it asks; the key is not in what is printed of the access."""
+    access = serve(_ask).access("crm", 7)
+    reader = access.open()
+    assert [answer.rows.to_pylist() for answer in reader.answer([QUESTION, QUESTION])] == [[{"id": 7}]] * 2
+    assert len(reader.answer([])) == 0
+    reader.close()
+    assert repr(access.key) not in repr(access)
+
+
+def test_a_stranger_is_refused(serve: Callable[[Any], LookupServer]) -> None:
+    """Without the key there is no answer, and the next who has it gets one."""
+    access = serve(_ask).access("crm", 1)
+    with pytest.raises(AuthenticationError):
+        Client(access.address, authkey=b"guessed")
+    assert access.open().answer([QUESTION])[0].rows.num_rows == 1
+
+
+def test_a_stranger_who_says_nothing_keeps_nobody_waiting(serve: Callable[[Any], LookupServer]) -> None:
+    """A connection that never proves anything is no reason for tasks to wait."""
+    access = serve(_ask).access("crm", 1)
+    with socket.create_connection(access.address):
+        asking = threading.Thread(target=lambda: access.open().answer([QUESTION]), daemon=True)
+        asking.start()
+        asking.join(20)
+        assert not asking.is_alive()
+
+
+def test_a_task_that_comes_late_is_refused(serve: Callable[[Any], LookupServer]) -> None:
+    """Its round's snapshot has been released; an answer from the next one would be wrong, so there is none."""
+    answering = Answering(None, Readiness({}, [], {}), {}, 1, "127.0.0.1")  # no job is run
+    answering.round = 5
+    late = serve(answering._look).access("crm", 4).open()
+    with pytest.raises(WeirError, match="source crm: the snapshot of round 4 is gone"):
+        late.answer([QUESTION])
+
+
+def test_trouble_in_an_answer_names_the_source(serve: Callable[[Any], LookupServer]) -> None:
+    """Ours as they are, others in words; the connection lives on."""
+
+    def fail(source: str, round_: int, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+        raise WeirError("our own") if round_ else ValueError("theirs")
+
+    server = serve(fail)
+    with pytest.raises(WeirError, match=r"^our own$"):
+        server.access("crm", 1).open().answer([QUESTION])
+    reader = server.access("crm", 0).open()
+    for _ in range(2):
+        with pytest.raises(SourceError, match="source crm: ValueError: theirs"):
+            reader.answer([QUESTION])
+
+
+# -- control -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    (tmp_path / FOLDER).mkdir()
+    return tmp_path
+
+
+def _add(one: int, other: int) -> int:
+    return one + other
+
+
+def test_a_runner_can_be_asked_by_its_own_account_only(warehouse: Path) -> None:
+    """Its address and key are in a file that nobody else can read, gone when it ends."""
+    server = ControlServer(str(warehouse), {"add": _add})
+    file = warehouse / FOLDER / FILE
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert ask_runner(str(warehouse), "add", one=1, other=2) == 3
+    at = json.loads(file.read_text())
+    with pytest.raises(AuthenticationError):
+        Client((at["host"], at["port"]), authkey=b"guessed")
+    with socket.create_connection((at["host"], at["port"])):
+        assert ask_runner(str(warehouse), "add", one=2, other=2) == 4
+    server.close()
+    with pytest.raises(NoRunner, match=r"no runner answers for the warehouse at .*; start one: weir run"):
+        ask_runner(str(warehouse), "add", one=1, other=2)
+
+
+def test_what_a_runner_cannot_do_is_told(warehouse: Path) -> None:
+    """An error of its own, or a request that it does not know, comes back as words."""
+
+    def refuse() -> None:
+        raise WeirError("not now")
+
+    server = ControlServer(str(warehouse), {"refuse": refuse})
+    with pytest.raises(WeirError, match=r"^not now$"):
+        ask_runner(str(warehouse), "refuse")
+    with pytest.raises(WeirError, match="KeyError"):
+        ask_runner(str(warehouse), "dance")
+    server.close()

@@ -1,0 +1,165 @@
+"""Held snapshots, and views at different positions of one log."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.sources.mariadb.conftest import Place, changes
+from tests.sources.rounds import Content, check_held, check_redelivery, deliver, whole
+from weir.algebra.catalog import Relation
+from weir.algebra.hops import Lookup
+from weir.algebra.memory import MemoryBag
+from weir.algebra.types import Schema
+from weir.sources.mysql.options import Unreachable
+from weir.sources.oracle import Replay
+from weir.sources.source import LoadAgain, SourceError
+
+BOTH = pytest.mark.parametrize("kind", ["mariadb", "mariadb-locks"])
+T, U = Relation("shop", "t"), Relation("shop", "u")
+TABLES = {"t": ("a", "b"), "u": ("c",)}
+COLUMNS = {T: ("a", "b"), U: ("c",)}
+MAKE = (
+    "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(20))",
+    "CREATE TABLE u (c INT)",
+    "INSERT INTO t VALUES (1, 'one'), (2, NULL)",
+    "INSERT INTO u VALUES (1), (1)",
+)
+
+
+@BOTH
+def test_a_held_snapshot_stays(place: Place, kind: str) -> None:
+    """Lookups and whole tables in it are what was delivered, whatever is written meanwhile; what was written comes
+    with the next visit.
+    """
+    place.run(*MAKE)
+    source = place.source(TABLES, load=False, kind=kind)
+    replay = Replay(COLUMNS)
+    replay.load(source)
+    keys = Lookup(T, ("a", "b"), ("a",), MemoryBag.of(Schema.parse("a int"), [(1,), (3,)]))
+    place.run("INSERT INTO t VALUES (3, 'three')")
+    check_held(source, replay, lambda: place.run("DELETE FROM t", "INSERT INTO u VALUES (7)"), [keys])
+    check_held(source, replay, lambda: place.run("UPDATE u SET c = c + 1"))
+    assert replay.rows(U) == [(1,), (7,)]
+    source.visit(hold=True)
+    source.close()
+    with pytest.raises(SourceError, match="no snapshot is held"):
+        source.look([keys])
+
+
+@BOTH
+def test_writers_do_not_wait_for_a_held_snapshot(place: Place, kind: str) -> None:
+    """The lock of the lock way is gone when the snapshot is open; TRUNCATE waits for its release."""
+    place.run(*MAKE)
+    source = place.source(TABLES, kind=kind)
+    source.visit(hold=True)
+    place.run("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1", "UPDATE t SET b = 'x'")
+    with pytest.raises(Exception, match="Lock wait timeout"):
+        place.run("TRUNCATE TABLE t")
+    source.release()
+    place.run("TRUNCATE TABLE t")
+
+
+def test_a_held_snapshot_is_asked_from_another_thread(place: Place) -> None:
+    """One thread at a time, whichever."""
+    place.run(*MAKE)
+    source = place.source(TABLES)
+    source.visit(hold=True)
+    answers: list[int] = []
+    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].rows.num_rows))
+    thread.start()
+    thread.join()
+    source.release()
+    assert answers == [2]
+
+
+def test_a_held_snapshot_whose_connection_is_cut(place: Place) -> None:
+    """is lost, and says so; the next visit is as good as any."""
+    place.run(*MAKE)
+    source = place.source(TABLES)
+    source.visit(hold=True)
+    place.run(f"KILL CONNECTION {source._snapshots_now.connection.thread_id()}")
+    place.run("INSERT INTO t VALUES (3, 'three')")
+    with pytest.raises(Unreachable, match="snapshot was lost with its connection"):
+        source.look(whole(COLUMNS))
+    source.release()
+    assert changes(source.visit(hold=True), "t", "a", "b") == [(0, 1, 3, "three")]
+    source.release()
+
+
+def test_a_visit_inside_an_open_load_is_refused(place: Place) -> None:
+    """Load and visit share the connection: the visit would end the load's snapshot."""
+    place.run(*MAKE)
+    source = place.source(TABLES, load=False)
+    source.load()
+    with pytest.raises(SourceError, match="a load is open"):
+        source.visit()
+    source.end_load()
+    source.visit()
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "mariadb-locks"}, {"positions": "gtid"}], ids=str)
+def test_a_view_that_is_ahead_skips_what_it_has(place: Place, options: dict[str, Any]) -> None:
+    """Two positions, also with an XA transaction that is prepared before the first and committed between the two, and
+    one that is prepared between the two and committed after them.
+    """
+    place.run(*MAKE)
+    source = place.source(TABLES, **options)
+    early, late = place.another(), place.another()
+    _prepare(early, "early", 10)
+    place.run("INSERT INTO t VALUES (3, 'three')")
+    first = source.visit().position
+    place.run("DELETE FROM t WHERE a = 1", "BEGIN", "INSERT INTO u VALUES (2)")
+    place.run("UPDATE t SET b = 'x' WHERE a IN (2, 3)", "COMMIT")
+    _prepare(late, "late", 20)
+    _run(early, "XA COMMIT 'early'")
+    second = source.visit().position
+    source.close()
+    place.run("INSERT INTO u VALUES (3)", "FLUSH BINARY LOGS", "DELETE FROM t WHERE a = 3")
+    _run(late, "XA COMMIT 'late'")
+    between: Content = {
+        T: Counter({(1, "one"): -1, (2, None): -1, (2, "x"): 1, (3, "three"): -1, (3, "x"): 1, (10, "xa"): 1}),
+        U: Counter({(2,): 1}),
+    }
+    assert len(check_redelivery(lambda: place.source(TABLES, load=False, **options), first, second, between)) == 6
+    early.close()
+    late.close()
+
+
+def _prepare(connection: Any, name: str, key: int) -> None:
+    _run(connection, f"XA START '{name}'", f"INSERT INTO t VALUES ({key}, 'xa')", f"XA END '{name}'")
+    _run(connection, f"XA PREPARE '{name}'")
+
+
+def _run(connection: Any, *statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+@BOTH
+def test_a_table_that_a_later_view_brought_begins_there(place: Place, kind: str) -> None:
+    """It was made, altered and written to after the older position: none of that stops the source or is delivered, and
+    what comes after the position of its load is.
+    """
+    place.run(*MAKE)
+    old = place.source({"t": ("a", "b")}, kind=kind)
+    place.run("INSERT INTO t VALUES (3, 'three')")
+    first = old.visit().position
+    old.close()
+    place.run("CREATE TABLE v (d INT)", "INSERT INTO v VALUES (1)", "ALTER TABLE v ADD COLUMN e VARCHAR(9) FIRST")
+    place.run("INSERT INTO t VALUES (4, 'four')", "INSERT INTO v VALUES ('x', 2)", "TRUNCATE TABLE v")
+    place.run("INSERT INTO v VALUES ('y', 3)")
+    new = place.source({"t": ("a", "b"), "v": ("e", "d")}, kind=kind)
+    second = place.position
+    place.run("INSERT INTO v VALUES ('z', 4)")
+    with pytest.raises(LoadAgain, match="does not cover table v"):
+        new.resume(first)
+    new.resume(first, [second])
+    delivered = deliver(new)
+    v = Relation("shop", "v")
+    assert [effect[2] for _, effect in delivered] == [{T: Counter({(4, "four"): 1})}, {v: Counter({("z", 4): 1})}]
+    assert [new.holds(second, transaction) for transaction, _ in delivered] == [True, False]
