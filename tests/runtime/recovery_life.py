@@ -46,7 +46,7 @@ def kill_at(point: str, times: int) -> None:
 
 
 def compact_eagerly() -> None:
-    care.LEAST_ROWS, care.MOST_FILES, care.LOOK, care.REST = 20, 3, 0.05, 0.5
+    care.LIMITS, care.LOOK, care.REST = {"few": 20, "net_files": 2}, 0.05, 0.5
 
 
 def main() -> None:
