@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,16 +18,7 @@ from weir.cli.main import app
 from weir.runtime.starter.writing import write_project
 from weir.runtime.warehouse import Warehouse
 
-pytestmark = pytest.mark.usefixtures("spark")
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """Commands log to their terminal; other tests shall not."""
-    log = logging.getLogger("weir")
-    before = log.handlers, log.propagate, log.level
-    yield
-    log.handlers, log.propagate, log.level = before
+pytestmark = pytest.mark.usefixtures("spark", "own_logging")
 
 
 def weir(folder: Path, command: str, *arguments: str) -> tuple[int, str]:
@@ -210,6 +199,7 @@ def test_query_an_earlier_state(shop: Path) -> None:
     positions = ", ".join(f"{source}={position}" for source, position in view["positions"].items())
     for state in (f"version {view['version']}", f"arrival {view['arrival']}", positions):
         assert answer(shop, "query", "--as-of", state, count)["rows"] == [[0]]
+        assert answer(shop, "query", "--as-of", state, "SELECT count(*) > 900 AS b FROM order_lines")["rows"] == [[True]]
     assert isinstance(now, list)
     assert now[0][0] > 0
 

@@ -115,8 +115,8 @@ def publish(
 def as_of_text(text: str) -> Any:
     """A state as people write it.
 
-    >>> as_of_text("arrival 12"), as_of_text("crm=4, sales=7").positions
-    (AsOf(version=None, arrival=12, positions=None), {'crm': '4', 'sales': '7'})
+    >>> as_of_text("arrival 12"), as_of_text("crm=4, sales=7:[1, 2]").positions
+    (AsOf(version=None, arrival=12, positions=None), {'crm': '4', 'sales': '7:[1, 2]'})
     """
     from weir.warehouse.record import NOW, AsOf
 
@@ -125,7 +125,7 @@ def as_of_text(text: str) -> Any:
     if found := re.fullmatch(r"\s*(version|arrival)\s*[ =:]\s*(\d+)\s*", text):
         number = int(found[2])
         return AsOf(version=number) if found[1] == "version" else AsOf(arrival=number)
-    parts = [part.partition("=") for part in text.split(",")]
+    parts = [part.partition("=") for part in re.split(r",\s*(?=\w+\s*=)", text)]
     if all(equals and name.strip() and position.strip() for name, equals, position in parts):
         return AsOf(positions={name.strip(): position.strip() for name, _, position in parts})
     raise WeirError(f"--as-of '{text}' is no state; write 'version 7', 'arrival 120' or 'crm=POSITION, sales=POSITION'")
