@@ -20,7 +20,10 @@ AsOfText = Annotated[
 
 
 def status(project: ProjectFolder = ".", as_json: AsJson = False) -> None:
-    """Tell how sources and views are: from the runner if one lives, else from the tables and its last word."""
+    """Tell how sources and views are: from the runner if one lives, else from the tables and its last word.
+
+    Exits with 1 when a view has stopped or waits, or when a runner does not answer.
+    """
     from weir.runtime.outside import status_from_outside
     from weir.runtime.project import Project
 
@@ -62,7 +65,7 @@ def _print_rows(rows: Any) -> None:
 
 
 def verify(
-    views: Annotated[list[str] | None, typer.Argument(help="The views; none: all.", metavar="[VIEW]...")] = None,
+    views: Annotated[list[str] | None, typer.Argument(help="The views; none: all.", metavar="VIEW")] = None,
     project: ProjectFolder = ".",
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +89,7 @@ def verify(
 def compact(
     view: ViewName,
     project: ProjectFolder = ".",
-    fold: Annotated[bool, typer.Option(help="Also fold the log into the base.")] = True,
+    fold: Annotated[bool, typer.Option(help="Fold the log into the base; without it the log is only netted.")] = True,
 ) -> None:
     """Sum up a view's log so that reading is quick; no visible row changes."""
     from weir.runtime.warehouse import Warehouse
