@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -156,6 +160,26 @@ def test_beside_a_runner(shop: Path, spark: SparkSession) -> None:
         assert " runs, " in told.splitlines()[-1]
         code, told = weir(shop, "verify", "order_lines")
         assert (code, "0 missing, 0 extra" in told) == (0, True)
+
+
+def test_interrupted_in_a_terminal(shop: Path) -> None:
+    """Ctrl-C goes to every process of the terminal: the round is finished, the end is told, the exit code is 0."""
+    program = [sys.executable, "-m", "weir", "run", "--project", str(shop)]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, start_new_session=True) as runner:
+        try:
+            while " runs, " not in weir(shop, "status")[1]:
+                assert runner.poll() is None
+            execute(shop, "crm", "UPDATE customer SET city = 'Oslo'")
+            while "'Oslo'" not in str(answer(shop, "query", "SELECT DISTINCT city FROM order_lines")["rows"]):
+                assert runner.poll() is None
+            os.killpg(runner.pid, signal.SIGINT)
+            _, told = runner.communicate(timeout=120)
+        finally:
+            runner.kill()
+    assert runner.returncode == 0, told
+    assert "stopping: the round under way is finished first" in told
+    assert "Traceback" not in told
+    assert weir(shop, "status")[1].splitlines()[-1].startswith("no runner")
 
 
 # -- status ------------------------------------------------------------------------------------------------------------
