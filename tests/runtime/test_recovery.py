@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.lives import Lives, writers
+from tests.spark.servers import connect_server
 from weir import points
 from weir.bench.soak.databases import open_databases
 from weir.bench.soak.journal import read_journal
@@ -48,14 +50,24 @@ def deaths(seed: int) -> list[Death]:
     return [*loading, *others]
 
 
-def recover_from(folder: Path, seed: int, sequence: Sequence[Death]) -> None:
+@contextmanager
+def spark_place(folder: Path, own: bool) -> Iterator[str]:
+    """Every life's own Spark, or a server for all of them."""
+    if own:
+        yield "local[2]"
+    else:
+        with connect_server(folder) as address:
+            yield address
+
+
+def recover_from(folder: Path, seed: int, sequence: Sequence[Death], own_spark: bool = True) -> None:
     first = first_rows(seed)
     journal = folder / "journal"
-    with open_databases(PLACES, first, folder) as databases:
+    with open_databases(PLACES, first, folder) as databases, spark_place(folder, own_spark) as spark:
         sources = {name: (database.kind, dict(database.options)) for name, database in databases.items()}
-        (folder / "project.json").write_text(json.dumps({"sources": sources, "views": VIEWS}))
+        (folder / "project.json").write_text(json.dumps({"sources": sources, "views": VIEWS, "spark": spark}))
         with Lives(folder) as lives:
-            with writers(databases, journal, seed, rate=3):
+            with writers(databases, journal, seed, rate=2):
                 for point, times in sequence:
                     lives.die(point, times)
             said = lives.live()
@@ -110,13 +122,16 @@ def check_files(store: ViewStore) -> None:
 
 @pytest.mark.spark
 def test_a_kill_at_every_point_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
-    """Every named point once, and every recovery but the last one killed too."""
-    recover_from(tmp_path, 1, deaths(1))
+    """Every named point once, and every recovery but the last one killed too.
+
+    Spark is a server here, which outlives its clients, and so do tasks of theirs: what these still write is left over.
+    """
+    recover_from(tmp_path, 1, deaths(1), own_spark=False)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", [2, 3, 4])
 def test_other_seeds(tmp_path: Path, seed: int) -> None:
-    """Other orders of the points, other numbers of times they are passed, other traffic."""
+    """Other orders of the points, other numbers of times they are passed, other traffic; Spark dies each time too."""
     recover_from(tmp_path, seed, deaths(seed))

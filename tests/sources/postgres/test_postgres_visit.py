@@ -261,10 +261,10 @@ def test_a_held_snapshot_is_read_from_another_process(lab: Lab) -> None:
     process.start()
     process.join(300)
     assert results.get() == {"id": [1, 2], "name": ["one", None]}
-    assert [row[0] for row in changes(watch.visit(), "t")] == [3]
     with pytest.raises(SourceError, match="already held"):
-        watch.source.visit(hold=True)
+        watch.source.visit()
     watch.source.release()
+    assert [row[0] for row in changes(watch.visit(), "t")] == [3]
     with pytest.raises(SourceError, match="snapshot is gone"):
         watch.source.reader(visit.snapshot)
     watch.source.visit(hold=True)

@@ -23,9 +23,10 @@ from weir.algebra.hops import Lookup
 from weir.sources.postgres.catalogue import Keys, TableFacts, differences, read_keys, read_tables, relation_facts
 from weir.sources.postgres.connection import Connection, connect, named_errors, run
 from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
+from weir.sources.postgres.idle import close_idle
 from weir.sources.postgres.lookup import LookupTable, answer
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.postgres.position import PostgresPosition
+from weir.sources.postgres.position import PostgresPosition, shown_by
 from weir.sources.postgres.reader import PostgresReader, SnapshotToken, partitions, read_partition
 from weir.sources.postgres.stream import StreamLost
 from weir.sources.postgres.transactions import Watched
@@ -102,10 +103,12 @@ class PostgresBase(Source):
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
         self._keys: dict[str, Keys] = {}
-        self._shape_text = ""
+        self._shape_text = self._marks = ""
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
         self._exported = ""  # the held snapshot's name
+        self._spare: Connection | None = None  # a second working connection, while a snapshot is held now and then
+        self._late: dict[Relation, Snapshot] = {}  # tables that only a later position covers, and what that shows
         self._ready = False  # whether the log is open behind the position
         self._utf8 = self._has_encoding = True
         self._server = ""
@@ -153,7 +156,8 @@ class PostgresBase(Source):
         if not self._has_encoding:
             raise SourceError(f"{self.name}: {'; '.join(NO_ENCODING_PROBLEM)}")
         with named_errors(self.options, "reading the catalogue"):
-            found = relation_facts(self.name, read_tables(connection, self.options.schema, self._mark_text()))
+            self._marks = self._mark_text()
+            found = relation_facts(self.name, read_tables(connection, self.options.schema, self._marks))
             keys = read_keys(connection, self.options.schema)
             for relation, names in columns.items():
                 refuse_unusable(relation, found.get(relation), names, self.options, self.kind, connection)
@@ -225,7 +229,7 @@ class PostgresBase(Source):
     def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
         if self._position is None:
             raise SourceError(f"{self.name}: visited before load or resume")
-        if hold and self._holder is not None:
+        if self._holder is not None:
             raise SourceError(f"{self.name}: a snapshot is already held; release it first")
         try:
             return self._try_visit(lookups, hold)
@@ -242,7 +246,7 @@ class PostgresBase(Source):
         assert self._position is not None
         try:
             if not self._ready:
-                self.resume(str(self._position))
+                self._resume(self._position)
             return self._visit(lookups, hold)
         except BaseException:
             if hold:
@@ -287,7 +291,9 @@ class PostgresBase(Source):
     def load(self) -> Load:
         """Waits for a snapshot that misses nothing of the log, and exports it."""
         self.end_load()
+        self.release()
         self._log_close()
+        self._late = {}
         with named_errors(self.options, "beginning a first load"), self._lost_streams():
             connection = self._connected()
             after = self._log_prepare(connection)
@@ -306,14 +312,9 @@ class PostgresBase(Source):
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
         return {relation.table: facts[relation].trace(names) for relation, names in self._columns.items()}
 
-    def _facts_by(self, connection: Connection) -> list[TableFacts]:
-        """The watched tables' facts, over the held connection."""
-        oids = [watched.facts.oid for watched in self._watched.values()]
-        return read_tables(connection, self.options.schema, self._mark().as_string(connection), oids)
-
     def _facts(self, connection: Connection) -> list[TableFacts]:
         oids = [watched.facts.oid for watched in self._watched.values()]
-        return read_tables(connection, self.options.schema, self._mark_text(), oids)
+        return read_tables(connection, self.options.schema, self._marks, oids)
 
     def _settled_moment(self, connection: Connection, after: int) -> Moment:
         """A snapshot in which every transaction up to ``after`` has ended."""
@@ -341,14 +342,26 @@ class PostgresBase(Source):
     # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
 
     def resume(self, position: str, boundaries: Sequence[str] = ()) -> None:
-        """Transactions are never merged here, so ``boundaries`` need no care."""
+        """Transactions are never merged, so none reaches across a boundary; a table that only a later position covers
+        is followed from there on.
+        """
+        self.release()
+        later = [PostgresPosition.parse(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
+        parsed, self._late = PostgresPosition.parse(position, self.name), {}
+        for relation in self._watched:
+            covering = [one for one in later if relation.table in one.tables]
+            if covering and relation.table not in parsed.tables:
+                parsed = parsed.covering(relation.table, covering[0])
+                self._late[relation] = covering[0].snapshot
+        self._resume(parsed)
+
+    def _resume(self, position: PostgresPosition) -> None:
         self._drop()
-        parsed = PostgresPosition.parse(position, self.name)
         with named_errors(self.options, "resuming"), self._lost_streams():
             connection = self._connected()
-            self._check_server(connection, parsed)
-            self._log_open(connection, parsed)
-        self._position = parsed
+            self._check_server(connection, position)
+            self._log_open(connection, position)
+        self._position = position
         self._shape = None
         self._ready = True
 
@@ -372,11 +385,11 @@ class PostgresBase(Source):
 
     def order(self, position: str) -> tuple[int, int]:
         """Snapshots that one reader took, one after the other: the later one has seen more ids, or fewer running."""
-        snapshot = PostgresPosition.parse(position, self.name).snapshot
+        snapshot = shown_by(position, self.name)
         return snapshot.xmax, -len(snapshot.xip)
 
     def holds(self, position: str, transaction: Transaction) -> bool:
-        return PostgresPosition.parse(position, self.name).snapshot.shows(int(transaction.identifier))
+        return shown_by(position, self.name).shows(int(transaction.identifier))
 
     def reader(self, snapshot: Any) -> PostgresReader:
         return PostgresReader(snapshot)
@@ -389,7 +402,7 @@ class PostgresBase(Source):
     def parts(self) -> tuple[Partition, ...]:
         with named_errors(self.options, "reading the catalogue"):
             holder = self._held_connection()
-            facts = relation_facts(self.name, self._facts_by(holder))
+            facts = relation_facts(self.name, self._facts(holder))
         return tuple(partitions(self._tables.values(), self._columns, facts, self._exported, self.options))
 
     def _held_connection(self) -> Connection:
@@ -398,22 +411,28 @@ class PostgresBase(Source):
         return self._holder
 
     def release(self) -> None:
-        if self._holder is not None:
-            if self._connection is None and not self._holder.closed:
-                with contextlib.suppress(psycopg.Error):
-                    run(self._holder, "ROLLBACK")
-                self._connection = self._holder
-            else:
-                _close_quietly(self._holder)
-            self._holder = None
+        """The connection goes back to work: the trigger log needs a second one while the first is held."""
+        holder, self._holder = self._holder, None
+        if holder is None:
+            return
+        try:
+            run(holder, "ROLLBACK")
+        except psycopg.Error:
+            _close_quietly(holder)
+        else:
+            _close_quietly(self._spare)
+            self._spare = holder
 
     def close(self) -> None:
         self.end_load()
         self._disconnect()
+        close_idle(self.options)
 
     # -- connections ------------------------------------------------------------------------------------------------
 
     def _connected(self) -> Connection:
+        if self._connection is None and self._spare is not None:
+            self._connection, self._spare = self._spare, None
         if self._connection is None:
             connection = connect(self.options)
             with named_errors(self.options, "connecting"):
@@ -428,11 +447,12 @@ class PostgresBase(Source):
         self._holder = None
 
     def _drop(self) -> None:
-        """Closes the log and the working connection; held snapshots stay."""
+        """Closes the log and the working connections; held snapshots stay."""
         self._ready = False
         self._log_close()
         _close_quietly(self._connection)
-        self._connection = None
+        _close_quietly(self._spare)
+        self._connection = self._spare = None
 
     @contextlib.contextmanager
     def _lost_streams(self) -> Iterator[None]:

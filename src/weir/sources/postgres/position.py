@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from weir.sources.postgres.visibility import Snapshot
@@ -40,6 +41,16 @@ class PostgresPosition:
 
     def at(self, snapshot: Snapshot, bound: int) -> PostgresPosition:
         return replace(self, snapshot=snapshot, bound=bound)
+
+    def covering(self, table: str, other: PostgresPosition) -> PostgresPosition:
+        """With a table as another position has it."""
+        return replace(self, tables={**self.tables, table: other.tables[table]})
+
+
+@lru_cache(maxsize=64)
+def shown_by(position: str, source: str) -> Snapshot:
+    """What a position's snapshot shows; asked again and again for the same few positions."""
+    return PostgresPosition.parse(position, source).snapshot
 
 
 def lsn_number(text: str) -> int:

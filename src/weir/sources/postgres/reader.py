@@ -12,7 +12,8 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.postgres.catalogue import TableFacts
-from weir.sources.postgres.connection import Connection, connect, named_errors, run
+from weir.sources.postgres.connection import Connection, named_errors
+from weir.sources.postgres.idle import give_back, take
 from weir.sources.postgres.lookup import LookupTable, answer, copy_rows, parse_csv, select_columns
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.source import LookupAnswer, Partition, SnapshotReader, SourceError
@@ -40,14 +41,20 @@ class PostgresReader(SnapshotReader):
 
     def __init__(self, token: SnapshotToken) -> None:
         self._token = token
-        self._connection = _enter(token.options, token.exported)
+        self._connection: Connection | None = _enter(token.options, token.exported)
 
     def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        with named_errors(self._token.options, "answering a lookup"):
-            return tuple(answer(self._connection, one, self._token.tables, self._token.utf8) for one in lookups)
+        connection, token = self._connection, self._token
+        if connection is None:
+            raise SourceError(f"{token.options.name}: this reader of a snapshot is closed")
+        with named_errors(token.options, "answering a lookup"):
+            return tuple(answer(connection, one, token.tables, token.utf8) for one in lookups)
 
     def close(self) -> None:
-        self._connection.close()
+        """The connection stays, for the next reader in this process."""
+        if self._connection is not None:
+            give_back(self._token.options, self._connection)
+            self._connection = None
 
 
 def _enter(options: PostgresOptions, exported: str) -> Connection:
@@ -56,19 +63,16 @@ def _enter(options: PostgresOptions, exported: str) -> Connection:
     A TRUNCATE that waits for the snapshot's holder makes newcomers wait behind it, and the holder may be waiting for
     them; so their patience is limited.
     """
-    connection = connect(options)
-    begin = sql.SQL(
+    enter = sql.SQL(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {}; SET LOCAL lock_timeout = {}"
     ).format(exported, int(options.lock_timeout * 1000))
     try:
-        run(connection, begin)
+        return take(options, enter.as_string(None))
     except psycopg.Error as problem:
-        connection.close()
         raise SourceError(
             f"{options.name}: the shared snapshot is gone ({str(problem).strip()}): it was released, or the connection "
             "that held it broke; visit or load again"
         ) from problem
-    return connection
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,17 @@ def read_partition(partition: Partition) -> Iterator[pa.RecordBatch]:
     facts = [part.table.column(name) for name in partition.columns]
     query = select_columns(part.table, facts) + _pages(part)
     connection = _enter(part.options, part.exported)
+    done = False
     try:
         with named_errors(part.options, f"reading {partition.relation}"):
             for data in _blocks(copy_rows(connection, query)):
                 yield from parse_csv(data, facts, partition.relation).to_batches()
+        done = True
     finally:
-        connection.close()
+        if done:
+            give_back(part.options, connection)
+        else:
+            connection.close()  # in the middle of a COPY: nothing else can be asked on it
 
 
 def _pages(part: _Part) -> sql.Composable:

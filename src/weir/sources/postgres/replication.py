@@ -134,7 +134,7 @@ class PostgresSource(PostgresBase):
             self._stream = ReplicationStream(self.options)
         except (psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState) as problem:
             raise self._load_again(str(problem).strip()) from problem
-        self._assembler = Assembler(self.name, self._watched.values(), position.snapshot)
+        self._assembler = Assembler(self.name, self._watched.values(), position.snapshot, self._late)
 
     def _load_again(self, why: str) -> LoadAgain:
         return LoadAgain(f"{self.name}: {why}; {LOAD_AGAIN}")

@@ -64,10 +64,17 @@ class _Reader:
 class Assembler:
     """``feed`` it every message; ``deliver`` takes out what a snapshot shows."""
 
-    def __init__(self, source: str, watched: Iterable[Watched], delivered: Snapshot) -> None:
+    def __init__(
+        self,
+        source: str,
+        watched: Iterable[Watched],
+        delivered: Snapshot,
+        late: Mapping[Relation, Snapshot] | None = None,
+    ) -> None:
         self._source = source
         self._watched = {(table.facts.schema, table.facts.name): table for table in watched}
         self._delivered = delivered  # what the warehouse has: a server may send it again after a crash
+        self._late = late or {}  # tables that views follow only after a later position
         self._readers: dict[int, _Reader] = {}
         self._markers: dict[int, Tuples] = {}
         self._current: Decoded | None = None
@@ -126,6 +133,8 @@ class Assembler:
         if reader is None:
             self._marker(message)
             return
+        if self._is_late(reader.relation):
+            return
         if reader.tuples is None:
             raise SchemaChanged(f"{self._source}: {reader.problem}; load the views that use {reader.relation} again")
         try:
@@ -146,9 +155,13 @@ class Assembler:
         """What the transaction did to the table before goes with the rest: the truncation covers it."""
         for oid in truncate.relations:
             reader = self._readers.get(oid)
-            if reader is not None and self._current is not None:
+            if reader is not None and self._current is not None and not self._is_late(reader.relation):
                 self._current.rows.pop(reader.relation, None)
                 self._current.truncated.add(reader.relation)
+
+    def _is_late(self, relation: Relation) -> bool:
+        """Nobody follows this table here yet, and it may have had another shape."""
+        return relation in self._late and self._late[relation].shows(self._xid)
 
     def _shape(self, shape: pgoutput.RelationShape) -> None:
         """A table's shape in the stream, from here on, for all transactions behind it."""
