@@ -137,3 +137,9 @@ def test_what_a_runner_cannot_do_is_told(warehouse: Path) -> None:
     with pytest.raises(WeirError, match="KeyError"):
         ask_runner(str(warehouse), "dance")
     server.close()
+
+
+def test_an_address_of_another_machine() -> None:
+    """Named, with the setting that mends it."""
+    with pytest.raises(WeirError, match=r"driver's address 198\.51\.100\.77.*set spark\.driver\.host"):
+        LookupServer(_ask, "198.51.100.77")
