@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -26,3 +27,12 @@ def spark() -> Iterator[SparkSession]:
     session = open_session(os.environ.get("WEIR_TEST_SPARK", "local[2]"), "weir tests", SETTINGS)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """For commands run in this process: they log to their terminal, and other tests shall not."""
+    log = logging.getLogger("weir")
+    before = log.handlers, log.propagate, log.level
+    yield
+    log.handlers, log.propagate, log.level = before

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from weir.cli.main import app
 
+pytestmark = pytest.mark.usefixtures("own_logging")
 TITLES = ("1. A project", "2. The first load", "3. Traffic", "4. The audit", "5. The cost", "6. The views")
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """Commands log to their terminal; other tests shall not."""
-    log = logging.getLogger("weir")
-    before = log.handlers, log.propagate, log.level
-    yield
-    log.handlers, log.propagate, log.level = before
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import shutil
+import signal
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -20,16 +22,7 @@ from weir.cli.main import app
 from weir.runtime.starter.writing import write_project
 from weir.runtime.warehouse import Warehouse
 
-pytestmark = pytest.mark.usefixtures("spark")
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """Commands log to their terminal; other tests shall not."""
-    log = logging.getLogger("weir")
-    before = log.handlers, log.propagate, log.level
-    yield
-    log.handlers, log.propagate, log.level = before
+pytestmark = pytest.mark.usefixtures("spark", "own_logging")
 
 
 def weir(folder: Path, command: str, *arguments: str) -> tuple[int, str]:
@@ -169,6 +162,26 @@ def test_beside_a_runner(shop: Path, spark: SparkSession) -> None:
         assert (code, "0 missing, 0 extra" in told) == (0, True)
 
 
+def test_interrupted_in_a_terminal(shop: Path) -> None:
+    """Ctrl-C goes to every process of the terminal: the round is finished, the end is told, the exit code is 0."""
+    program = [sys.executable, "-m", "weir", "run", "--project", str(shop)]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, start_new_session=True) as runner:
+        try:
+            while " runs, " not in weir(shop, "status")[1]:
+                assert runner.poll() is None
+            execute(shop, "crm", "UPDATE customer SET city = 'Oslo'")
+            while "'Oslo'" not in str(answer(shop, "query", "SELECT DISTINCT city FROM order_lines")["rows"]):
+                assert runner.poll() is None
+            os.killpg(runner.pid, signal.SIGINT)
+            _, told = runner.communicate(timeout=120)
+        finally:
+            runner.kill()
+    assert runner.returncode == 0, told
+    assert "stopping: the round under way is finished first" in told
+    assert "Traceback" not in told
+    assert weir(shop, "status")[1].splitlines()[-1].startswith("no runner")
+
+
 # -- status ------------------------------------------------------------------------------------------------------------
 
 
@@ -206,10 +219,12 @@ def test_query_an_earlier_state(shop: Path) -> None:
     execute(shop, "catalog", "UPDATE product SET title = 'New' WHERE id = 1")
     assert weir(shop, "run", "--until-caught-up")[0] == 0
     count = "SELECT count(*) AS c FROM order_lines WHERE title = 'New'"
+    whole = "SELECT count(*) > 900 AS b FROM order_lines"
     now = answer(shop, "query", count)["rows"]
     positions = ", ".join(f"{source}={position}" for source, position in view["positions"].items())
     for state in (f"version {view['version']}", f"arrival {view['arrival']}", positions):
         assert answer(shop, "query", "--as-of", state, count)["rows"] == [[0]]
+        assert answer(shop, "query", "--as-of", state, whole)["rows"] == [[True]]
     assert isinstance(now, list)
     assert now[0][0] > 0
 

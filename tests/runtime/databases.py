@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from weir.messages import GlobalTransaction
@@ -150,14 +151,17 @@ class Postgres(Database):
         self.transact([f"CREATE PUBLICATION weir FOR TABLE {', '.join(tables)}"])
 
     def transact(self, statements: Sequence[str]) -> None:
-        if self.admin.closed:
-            self.admin = self.server.connect(self.database)
-        with self.admin.transaction():
+        with self._connected().transaction():
             for statement in statements:
                 self.admin.execute(statement)
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
-        return self.admin.execute(statement).fetchall()
+        return self._connected().execute(statement).fetchall()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self.admin.closed:
+            self.admin = self.server.connect(self.database)
+        return self.admin
 
     @property
     def options(self) -> dict[str, Any]:

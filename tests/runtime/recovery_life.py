@@ -26,7 +26,7 @@ def open_warehouse(folder: Path) -> Warehouse:
     """What ``project.json`` says."""
     project = json.loads((folder / "project.json").read_text())
     keys = RunKeys(poll=0.02, max_age=0.1)
-    warehouse = Warehouse(folder / "warehouse", master="local[2]", settings=SPARK, run=keys)
+    warehouse = Warehouse(folder / "warehouse", master=project["spark"], settings=SPARK, run=keys)
     for name, (kind, options) in project["sources"].items():
         warehouse.source(name, kind, **options)
     for text in project["views"]:
@@ -46,14 +46,14 @@ def kill_at(point: str, times: int) -> None:
 
 
 def compact_eagerly() -> None:
-    care.LEAST_ROWS, care.MOST_FILES, care.LOOK, care.REST = 20, 3, 0.05, 0.5
+    care.LIMITS, care.LOOK, care.REST = {"few": 20, "net_files": 2}, 0.05, 0.5
 
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     compact_eagerly()
     warehouse = open_warehouse(Path(sys.argv[1]))
-    assert warehouse.spark.range(1).count() == 1
+    assert warehouse.spark.range(1).count() == 1  # whatever is slow to start has started
     print(json.dumps({"ready": os.getpid()}), flush=True)
     told = json.loads(sys.stdin.readline() or "null")
     if told:

@@ -28,7 +28,7 @@ from weir.runtime.project import RunKeys
 from weir.warehouse.record import APPEND, LOAD, AsOf
 
 Rows = Counter[tuple[Any, ...]]
-MIX = ("sqlite", "postgres", "postgres-triggers")  # the kinds of the three sources
+MIX = ("sqlite", "postgres", "mariadb", "postgres-triggers")  # the kinds of the sources, in turn
 
 TABLES: Mapping[str, Sequence[str]] = {
     "customer": (

@@ -61,7 +61,7 @@ def test_a_short_log_is_left_alone(warehouse: Warehouse) -> None:
 
 def test_a_log_that_has_grown_is_folded(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every state reads as before, and there is nothing left to do."""
-    monkeypatch.setattr(care, "LEAST_ROWS", 0)
+    monkeypatch.setattr(care, "LIMITS", {"few": 0})
     store = warehouse.store("lines")
     before = {arrival: rows(store, AsOf(arrival=arrival)) for arrival in range(1, store.head.last_arrival + 1)}
     caring = looked_after(warehouse, RunKeys(compact_after=0.0001))

@@ -88,7 +88,7 @@ def test_trouble_in_an_answer_names_the_source(serve: Callable[[Any], LookupServ
         raise WeirError("our own") if round_ else ValueError("theirs")
 
     server = serve(fail)
-    with pytest.raises(WeirError, match="^our own$"):
+    with pytest.raises(WeirError, match=r"^our own$"):
         server.access("crm", 1).open().answer([QUESTION])
     reader = server.access("crm", 0).open()
     for _ in range(2):
@@ -121,7 +121,7 @@ def test_a_runner_can_be_asked_by_its_own_account_only(warehouse: Path) -> None:
     with socket.create_connection((at["host"], at["port"])):
         assert ask_runner(str(warehouse), "add", one=2, other=2) == 4
     server.close()
-    with pytest.raises(NoRunner, match="no runner answers for the warehouse at .*; start one: weir run"):
+    with pytest.raises(NoRunner, match=r"no runner answers for the warehouse at .*; start one: weir run"):
         ask_runner(str(warehouse), "add", one=1, other=2)
 
 
@@ -132,8 +132,14 @@ def test_what_a_runner_cannot_do_is_told(warehouse: Path) -> None:
         raise WeirError("not now")
 
     server = ControlServer(str(warehouse), {"refuse": refuse})
-    with pytest.raises(WeirError, match="^not now$"):
+    with pytest.raises(WeirError, match=r"^not now$"):
         ask_runner(str(warehouse), "refuse")
     with pytest.raises(WeirError, match="KeyError"):
         ask_runner(str(warehouse), "dance")
     server.close()
+
+
+def test_an_address_of_another_machine() -> None:
+    """Named, with the setting that mends it."""
+    with pytest.raises(WeirError, match=r"driver's address 198\.51\.100\.77.*set spark\.driver\.host"):
+        LookupServer(_ask, "198.51.100.77")

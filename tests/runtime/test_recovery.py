@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.lives import Lives, writers
+from tests.spark.servers import connect_server
 from weir import points
 from weir.bench.soak.databases import open_databases
 from weir.bench.soak.journal import read_journal
@@ -40,22 +42,33 @@ Death = tuple[str, int]
 
 
 def deaths(seed: int) -> list[Death]:
-    """Every point, in an order of the seed's own; the first load is met several times at its start."""
+    """Every point, in an order of the seed's own, after some in the middle of the first load."""
     dice = random.Random(seed)
-    loading = [(points.LOADING, times) for times in sorted(dice.sample((1, 2, 3, 4), 2))]
+    half_loaded = dice.choice((points.AFTER_FILES, points.BEFORE_COMMIT, points.BETWEEN_COMMITS))
+    loading = [(points.LOADING, dice.choice((1, 2))), (half_loaded, 1), (points.LOADING, dice.choice((1, 2)))]
     others = [(point, dice.choice((1, 1, 2, 3, 5))) for point in points.POINTS if point != points.LOADING]
     dice.shuffle(others)
     return [*loading, *others]
 
 
-def recover_from(folder: Path, seed: int, sequence: Sequence[Death]) -> None:
+@contextmanager
+def spark_place(folder: Path, own: bool) -> Iterator[str]:
+    """Every life's own Spark, or a server for all of them."""
+    if own:
+        yield "local[2]"
+    else:
+        with connect_server(folder) as address:
+            yield address
+
+
+def recover_from(folder: Path, seed: int, sequence: Sequence[Death], own_spark: bool = True) -> None:
     first = first_rows(seed)
     journal = folder / "journal"
-    with open_databases(PLACES, first, folder) as databases:
+    with open_databases(PLACES, first, folder) as databases, spark_place(folder, own_spark) as spark:
         sources = {name: (database.kind, dict(database.options)) for name, database in databases.items()}
-        (folder / "project.json").write_text(json.dumps({"sources": sources, "views": VIEWS}))
+        (folder / "project.json").write_text(json.dumps({"sources": sources, "views": VIEWS, "spark": spark}))
         with Lives(folder) as lives:
-            with writers(databases, journal, seed, rate=3):
+            with writers(databases, journal, seed, rate=2):
                 for point, times in sequence:
                     lives.die(point, times)
             said = lives.live()
@@ -65,7 +78,7 @@ def recover_from(folder: Path, seed: int, sequence: Sequence[Death]) -> None:
         opened = {name: specify(name, kind, options).open() for name, (kind, options) in sources.items()}
         for name in ("lines", "parted"):
             store = ViewStore.open(folder / "warehouse" / name)
-            found = Recorded(store, opened, first, read_journal(journal)).check()
+            found = Recorded(store, opened, first, read_journal(journal), merging=["shop"]).check()
             assert found.wrong == []
             assert found.transactions + found.loaded == len(list(read_journal(journal)))
             assert found.merged <= len(sequence)  # SQLite tells the transactions of its reader's absence together
@@ -75,17 +88,18 @@ def recover_from(folder: Path, seed: int, sequence: Sequence[Death]) -> None:
 
 
 def check_tables(warehouse: Path) -> None:
-    """One vector per unit, arrivals without a gap, and no file that nothing names."""
-    auxiliary = [path.parent for path in (warehouse / "_auxiliary" / "parted").glob("*/_delta_log")]
+    """One vector per unit, arrivals without a gap, and no file that nothing names.
+
+    An auxiliary table has no commit where nothing in it has changed; but what was decided for it is there.
+    """
+    lines, others, parted = (ViewStore.open(warehouse / name) for name in ("lines", "open_orders", "parted"))
+    auxiliary = [ViewStore.open(log.parent) for log in (warehouse / "_auxiliary" / "parted").glob("*/_delta_log")]
     assert auxiliary
-    units = [[warehouse / "lines", warehouse / "open_orders"], [warehouse / "parted", *auxiliary]]
-    for unit in units:
-        stores = [ViewStore.open(path) for path in unit]
-        assert len({json.dumps(store.positions(), sort_keys=True) for store in stores}) == 1
-        assert len({store.head.transaction for store in stores}) == 1
-        for store in stores:
-            check_arrivals(store)
-            check_files(store)
+    assert (lines.positions(), lines.head.transaction) == (others.positions(), others.head.transaction)
+    for store in (lines, others, parted, *auxiliary):
+        assert store.settle() == []
+        check_arrivals(store)
+        check_files(store)
     scratch = warehouse / "_weir" / "scratch"
     assert not scratch.exists() or list(scratch.iterdir()) == []
 
@@ -110,13 +124,16 @@ def check_files(store: ViewStore) -> None:
 
 @pytest.mark.spark
 def test_a_kill_at_every_point_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
-    """Every named point once, and every recovery but the last one killed too."""
-    recover_from(tmp_path, 1, deaths(1))
+    """Every named point once, and every recovery but the last one killed too.
+
+    Spark is a server here, which outlives its clients, and so do tasks of theirs: what these still write is left over.
+    """
+    recover_from(tmp_path, 1, deaths(1), own_spark=False)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", [2, 3, 4])
 def test_other_seeds(tmp_path: Path, seed: int) -> None:
-    """Other orders of the points, other numbers of times they are passed, other traffic."""
+    """Other orders of the points, other numbers of times they are passed, other traffic; Spark dies each time too."""
     recover_from(tmp_path, seed, deaths(seed))

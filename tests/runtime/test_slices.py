@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -48,7 +49,9 @@ def _visit(updates: list[Update]) -> Visit:
 
 def _rows(rows: list[tuple[tuple[int, ...], int]], number: int) -> pa.Table:
     shape = pa.schema([("L", pa.int32()), ("R", pa.int32()), (WEIGHT, pa.int64()), (TRANSACTION, pa.int64())])
-    return pa.Table.from_pylist([{"L": l, "R": r, WEIGHT: w, TRANSACTION: number} for (l, r), w in rows], shape)
+    return pa.Table.from_pylist(
+        [{"L": row[0], "R": row[1], WEIGHT: weight, TRANSACTION: number} for row, weight in rows], shape
+    )
 
 
 def _delivered(world: Scenario) -> list[tuple[int, Delivered]]:
@@ -103,7 +106,7 @@ def test_every_transaction_gets_its_own_exact_change(shape: str, most_rows: int)
         world = scenario(shape, seed, updates=6)
         updates = _delivered(world)
         values = _values(world)
-        expected = {n: after - before for n, (before, after) in enumerate(zip(values, values[1:], strict=False), 1)}
+        expected = {n: after - before for n, (before, after) in enumerate(pairwise(values), 1)}
         expected = {arrival: change for arrival, change in expected.items() if len(change)}
         everything = pack(updates)
         for count in (1, 3):
@@ -180,6 +183,12 @@ def test_a_block_without_some_transactions() -> None:
     assert [transaction.identifier for transaction in left.transactions] == ["t0", "t2"]
     assert [_size(update) for update in updates] == [1, 3]
     assert updates[-1].position == "the end"
+
+
+def test_a_block_without_any_transaction() -> None:
+    """A view that has all of them already gets nothing, and the position."""
+    left = _simple(1, 2).without([0, 1])
+    assert (left.transactions, left.tables, left.position) == ((), {}, "the end")
 
 
 def test_two_blocks_as_one() -> None:

@@ -276,12 +276,12 @@ def test_a_batch_of_other_columns_is_refused(store: ViewStore) -> None:
 
 
 def test_a_commit_carries_notes(store: ViewStore) -> None:
-    """The writer's own words about a commit are in the history; a compaction has none."""
+    """The writer's own words about a state are in the history; a compaction, which leaves it as it is, keeps them."""
     store.load(ab((1, "x", 1)), {"s": 1}, (1, 1), 1, notes={"strategy": "recompute", "reason": "first load"})
     store.append(ab((1, "x", 1), arrival=2), {"s": 2}, (2, 2), 2, notes={"strategy": "sweep"})
     store.net()
     told = [dict(record.notes) for record in ViewStore.open(store.place.uri).history()]
-    assert told == [{}, {"strategy": "recompute", "reason": "first load"}, {"strategy": "sweep"}, {}]
+    assert told == [{}, {"strategy": "recompute", "reason": "first load"}, {"strategy": "sweep"}, {"strategy": "sweep"}]
 
 
 def test_a_table_exists_or_not(store: ViewStore, tmp_path: Path) -> None:

@@ -52,14 +52,25 @@ def _ways(spark: SparkSession, folder: Path, rows: int, half: int) -> dict[str, 
     log = log.unionByName(_rows(spark, rows, rows + half).withColumn(WEIGHT, F.lit(1))).withColumn(ARRIVAL, F.lit(2))
     store = ViewStore.create(folder / "appended", SCHEMA)
     store.load(_rows(spark, 0, rows), {"s": 1}, (1, 1), 1)
+    shutil.copytree(store.place.uri, folder / "mixed")
     store.append(log.coalesce(1), {"s": 2}, (2, 2), 2)
-    stores = {"log appended": store}
+    stores = {"log appended": store, "log netted but an eighth": _mixed(spark, folder / "mixed", log)}
     for way, level in (("log netted", "net"), ("log folded", "fold")):
         shutil.copytree(store.place.uri, folder / level)
         stores[way] = ViewStore.open(folder / level)
         getattr(stores[way], level)(spark)
     ways: dict[str, Callable[[], DataFrame]] = {"plain table": lambda: spark.read.parquet(plain)}
     return ways | {way: lambda kept=kept: kept.read(spark) for way, kept in stores.items()}
+
+
+def _mixed(spark: SparkSession, folder: Path, log: DataFrame) -> ViewStore:
+    """As a view that is cared for: most of the log is netted, the newest deltas are not."""
+    store = ViewStore.open(folder)
+    store.append(log.filter("k % 8 != 0").coalesce(1), {"s": 2}, (2, 2), 2)
+    store.net(spark)
+    newest = log.filter("k % 8 = 0").withColumn(ARRIVAL, F.lit(3))
+    store.append(newest.coalesce(1), {"s": 3}, (3, 3), 3)
+    return store
 
 
 def _rows(spark: SparkSession, first: int, end: int) -> DataFrame:

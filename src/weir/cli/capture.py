@@ -18,8 +18,8 @@ _SOURCE = "source"  # the name of a source that is given by options
 capture_app = typer.Typer(help="Install, remove and inspect what captures changes in a database.", no_args_is_help=True)
 
 Kind = Annotated[str, typer.Argument(help=f"The kind of source: {', '.join(KINDS)}.", metavar="KIND")]
-Tables = Annotated[list[str], typer.Argument(help="The tables to capture.", metavar="TABLE...")]
-SomeTables = Annotated[list[str] | None, typer.Argument(help="Only these tables.", metavar="[TABLE...]")]
+Tables = Annotated[list[str], typer.Argument(help="The tables to capture.", metavar="TABLE")]
+SomeTables = Annotated[list[str] | None, typer.Argument(help="Only these tables.", metavar="TABLE")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
 Path = Annotated[str, typer.Option(help="SQLite: the file.")]
 Dsn = Annotated[str, typer.Option(help="Servers: postgresql:// or mysql://USER@HOST:PORT/DATABASE, without password.")]

@@ -37,19 +37,22 @@ class _Commands(TyperGroup):
             raise typer.Exit(2) from None
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command()(demo)
-app.command()(init)
-app.command()(check)
-app.command()(explain)
-for command in (run, status, query, verify, compact, publish):
-    app.command()(command)
-app.command()(simulate)
-app.command()(algorithms)
-app.command()(spectrum)
-app.command()(stress)
-app.add_typer(capture_app, name="capture")
-app.add_typer(bench_app, name="bench")
+_EPILOG = "New here? weir demo shows it at work; weir init DIR writes a project to play with. Exit codes: 0 fine, "
+_EPILOG += "1 a check failed, 2 wrong use or configuration."
+
+app = typer.Typer(
+    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=_EPILOG
+)
+PANELS = {
+    "Begin": (demo, init),
+    "A project": (check, explain, run, status, query, verify, compact, publish),
+    "The laboratory": (algorithms, simulate, spectrum, stress),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(capture_app, name="capture", rich_help_panel="A project")
+app.add_typer(bench_app, name="bench", rich_help_panel="The laboratory")
 
 
 def _print_version(wanted: bool) -> None:

@@ -20,7 +20,10 @@ AsOfText = Annotated[
 
 
 def status(project: ProjectFolder = ".", as_json: AsJson = False) -> None:
-    """Tell how sources and views are: from the runner if one lives, else from the tables and its last word."""
+    """Tell how sources and views are: from the runner if one lives, else from the tables and its last word.
+
+    Exits with 1 when a view has stopped or waits, or when a runner does not answer.
+    """
     from weir.runtime.outside import status_from_outside
     from weir.runtime.project import Project
 
@@ -62,7 +65,7 @@ def _print_rows(rows: Any) -> None:
 
 
 def verify(
-    views: Annotated[list[str] | None, typer.Argument(help="The views; none: all.", metavar="[VIEW]...")] = None,
+    views: Annotated[list[str] | None, typer.Argument(help="The views; none: all.", metavar="VIEW")] = None,
     project: ProjectFolder = ".",
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +89,7 @@ def verify(
 def compact(
     view: ViewName,
     project: ProjectFolder = ".",
-    fold: Annotated[bool, typer.Option(help="Also fold the log into the base.")] = True,
+    fold: Annotated[bool, typer.Option(help="Fold the log into the base; without it the log is only netted.")] = True,
 ) -> None:
     """Sum up a view's log so that reading is quick; no visible row changes."""
     from weir.runtime.warehouse import Warehouse
@@ -115,8 +118,8 @@ def publish(
 def as_of_text(text: str) -> Any:
     """A state as people write it.
 
-    >>> as_of_text("arrival 12"), as_of_text("crm=4, sales=7").positions
-    (AsOf(version=None, arrival=12, positions=None), {'crm': '4', 'sales': '7'})
+    >>> as_of_text("arrival 12"), as_of_text("crm=4, sales=7:[1, 2]").positions
+    (AsOf(version=None, arrival=12, positions=None), {'crm': '4', 'sales': '7:[1, 2]'})
     """
     from weir.warehouse.record import NOW, AsOf
 
@@ -125,7 +128,7 @@ def as_of_text(text: str) -> Any:
     if found := re.fullmatch(r"\s*(version|arrival)\s*[ =:]\s*(\d+)\s*", text):
         number = int(found[2])
         return AsOf(version=number) if found[1] == "version" else AsOf(arrival=number)
-    parts = [part.partition("=") for part in text.split(",")]
+    parts = [part.partition("=") for part in re.split(r",\s*(?=\w+\s*=)", text)]
     if all(equals and name.strip() and position.strip() for name, equals, position in parts):
         return AsOf(positions={name.strip(): position.strip() for name, _, position in parts})
     raise WeirError(f"--as-of '{text}' is no state; write 'version 7', 'arrival 120' or 'crm=POSITION, sales=POSITION'")

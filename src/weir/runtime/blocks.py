@@ -227,7 +227,7 @@ def _numbered(table: pa.Table, inside: Numbers, outside: Numbers) -> pa.Table:
     own = numbers_of(table)
     order = np.argsort(inside, kind="stable")
     place = np.searchsorted(inside[order], own)
-    known = (place < len(inside)) & (inside[order][np.minimum(place, len(inside) - 1)] == own)
+    known = np.append(inside[order], -1)[place] == own  # beyond the last there is none
     rows = table if known.all() else table.filter(pa.array(known))
     numbers = outside[order][place[known]]
     return rows.drop_columns([TRANSACTION]).append_column(NUMBER, pa.array(numbers, pa.int64()))

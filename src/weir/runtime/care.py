@@ -4,7 +4,8 @@ One thread, one table at a time, beside the rounds: the store lets a compaction 
 other. It rests after each compaction for longer than that took, so that it has a small share of the machine, whatever
 the rate of changes. What goes wrong here is said and tried again later; no view waits for it.
 
-- A log that has grown past ``compact_after`` of the view is folded into it; one that has many small files is netted.
+- A log that has grown past ``compact_after`` of the view is folded into it; one of many files is netted. The store says
+  what is worth it (``weir.warehouse.care``).
 - Files that no commit names are what a killed process has left. Young ones may be a living one's, so they are
   deleted when they are an hour old: at the start, and once an hour.
 - With ``keep_days``, states that are older are forgotten, once an hour too.
@@ -28,14 +29,12 @@ from weir.runtime.project import RunKeys
 from weir.runtime.units import Unit
 from weir.warehouse.record import AsOf, Record
 from weir.warehouse.retention import GRACE
-from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL
 from weir.warehouse.store import ViewStore
 
 log = logging.getLogger("weir")
 LOOK = 1.0  # seconds between two looks at the tables
 REST = 9.0  # times as long as a compaction took
-LEAST_ROWS = 5_000  # a shorter log costs a reader less than its compaction
-MOST_FILES = 100  # of a log: a reader opens every one
+LIMITS: dict[str, int] = {}  # other than the store's own
 HOUSEKEEPING = 3600.0  # seconds
 _DAY = 86_400_000  # milliseconds
 
@@ -48,6 +47,7 @@ class Care:
         self._known: dict[str, ViewStore] = {}
         self._ending = threading.Event()
         self._clean_at = self._rested_at = 0.0
+        self._turn = 0
         self.compactions = 0
 
     @contextmanager
@@ -63,6 +63,7 @@ class Care:
             thread.join()
 
     def _work(self) -> None:
+        _give_way(self._spark)
         while not self._ending.wait(LOOK):
             try:
                 self.look()
@@ -76,17 +77,13 @@ class Care:
         self._rested_at = time.monotonic() + 60
 
     def look(self) -> None:
-        """One look at all tables: the first that needs it is compacted."""
+        """One look at all tables: at most one is compacted."""
         stores = self._stores()
         if stores and time.monotonic() >= self._clean_at:
             self._clean_at = time.monotonic() + HOUSEKEEPING
             self._keep_house(stores)
-        if time.monotonic() < self._rested_at:
-            return
-        for store in stores:
-            if not self._ending.is_set() and (act := self._due(store)) is not None:
-                self._compact(store, act)
-                return
+        if time.monotonic() >= self._rested_at:
+            self._compact_one(stores)
 
     def _stores(self) -> list[ViewStore]:
         """Every table that has been loaded, through handles of our own."""
@@ -99,21 +96,22 @@ class Care:
 
     # -- compaction ----------------------------------------------------------------------------------------------------
 
-    def _due(self, store: ViewStore) -> str | None:
-        state = store.log.state()
-        base, rows = (sum(file.rows for file in state.only(*of)) for of in ((BASE,), (NET_OLD, NET_NEW, TAIL)))
-        if rows > max(self._keys.compact_after * base, LEAST_ROWS):
-            return "fold"
-        return "net" if len(state.only(TAIL)) > MOST_FILES else None
+    def _compact_one(self, stores: Sequence[ViewStore]) -> None:
+        """The next one that asks for it, in turns, so that a busy table does not take the others' turn."""
+        for store in (*stores[self._turn :], *stores[: self._turn]):
+            self._turn = (self._turn + 1) % len(stores)
+            if not self._ending.is_set() and self._compact(store):
+                return
 
-    def _compact(self, store: ViewStore, act: str) -> None:
+    def _compact(self, store: ViewStore) -> bool:
         began = time.monotonic()
-        version = store.fold(self._spark) if act == "fold" else store.net(self._spark)
-        took = time.monotonic() - began
-        self._rested_at = time.monotonic() + REST * took
-        if version is not None:
+        done = store.care(self._spark, fold_after=self._keys.compact_after, **LIMITS)
+        if done:
+            took = time.monotonic() - began
+            self._rested_at = time.monotonic() + REST * took
             self.compactions += 1
-            log.info("%s: %sed to version %d in %.1f s", store.place.uri, act, version, took)
+            log.info("%s: compacted (%s) in %.1f s", store.place.uri, ", ".join(done), took)
+        return bool(done)
 
     # -- cleaning ------------------------------------------------------------------------------------------------------
 
@@ -130,6 +128,16 @@ class Care:
         history = store.history()
         older = [record for record in history if record.timestamp <= limit]
         return store.forget(_as_of(older[-1])) if older and older[-1] != history[0] else []
+
+
+def _give_way(spark: SparkSession) -> None:
+    """This thread's jobs share the cores with those of the rounds instead of coming before them.
+
+    A remote session has no such thing as a thread's property: there the server's own scheduling decides.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is not None:
+        context.setLocalProperty("spark.scheduler.pool", "care")
 
 
 def _as_of(record: Record) -> AsOf:

@@ -33,6 +33,9 @@ class Explanation:
 
     # -- for people ---------------------------------------------------------------------------------------------------
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> Iterator[str]:
         """Headings begin at the margin."""
         choice = self.choice

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,13 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.sources.source import LookupAnswer, SnapshotReader, SourceError
 
+_LOOPBACK = "127.0.0.1"
 Answers = tuple[LookupAnswer, ...]
 Ask = Callable[[str, int, Sequence[Lookup]], Answers]  # source, round, lookups
 
@@ -76,13 +80,36 @@ def recognise(connection: Connection, key: bytes) -> None:
     answer_challenge(connection, key)
 
 
+def driver_address(spark: SparkSession) -> str:
+    """Under which tasks reach this process: as Spark's driver, or, where that is another process (Spark Connect), by
+    the address from which this machine reaches it.
+    """
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        return spark.conf.get("spark.driver.host", _LOOPBACK) or _LOOPBACK
+    server = spark.client.host.strip("[]")
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((server, 1))  # sends nothing: it only chooses the way
+        return str(probe.getsockname()[0])
+
+
+def _listen(host: str) -> Listener:
+    try:
+        return Listener((host, 0), backlog=64)
+    except OSError as problem:
+        raise WeirError(
+            f"tasks cannot be answered at the driver's address {host}: {problem.strerror}; set spark.driver.host in "
+            "[spark.settings] to this machine's address as the workers see it"
+        ) from None
+
+
 class LookupServer:
     """Answers tasks. Only who knows the key, which travels with the job, can ask; nothing is written anywhere."""
 
-    def __init__(self, ask: Ask, host: str = "127.0.0.1") -> None:
+    def __init__(self, ask: Ask, host: str = _LOOPBACK) -> None:
         self._ask = ask
         self._key = secrets.token_bytes(32)
-        self._listener = Listener((host, 0), backlog=64)
+        self._listener = _listen(host)
         self._closing = False
         threading.Thread(target=self._accept, name="weir-lookups", daemon=True).start()
 

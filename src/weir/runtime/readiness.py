@@ -19,7 +19,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.runtime.blame import SourceFailed, explained
 from weir.runtime.channels import Channel
-from weir.runtime.units import FAILED, NEW, WAITING, Unit
+from weir.runtime.units import FAILED, NEW, RUNNING, WAITING, Unit
 from weir.sources.source import LoadAgain, SchemaChanged, Source
 
 log = logging.getLogger("weir")
@@ -37,6 +37,10 @@ class Readiness:
 
     def live(self) -> list[Unit]:
         return [unit for unit in self.units if unit.state != FAILED]
+
+    def ready(self) -> list[Unit]:
+        """Those that can take part in a round; one that waits holds nothing in memory."""
+        return [unit for unit in self.units if unit.state in (NEW, RUNNING)]
 
     def needed(self) -> list[Channel]:
         names = dict.fromkeys(source for unit in self.live() for source in unit.sources)
@@ -105,7 +109,8 @@ class Readiness:
         units = [unit for unit in self.live() if channel.name in unit.sources]
         if isinstance(problem, LoadAgain | SchemaChanged):
             for unit in units:
-                self.fail(unit, problem)
+                views = " ".join(f"--reload {view.name}" for view in unit.views)
+                self.fail(unit, WeirError(f"{problem}: weir run {views}"))
             return
         if channel.problem is None:
             log.warning("%s; its views wait, and go on when it is back", problem)

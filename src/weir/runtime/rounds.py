@@ -95,7 +95,7 @@ class Engine:
         held = self._visit_all(bool(audits))
         try:
             points.reach(points.AFTER_VISIT)
-            units = [unit for unit in self.readiness.live() if all(source in held for source in unit.sources)]
+            units = [unit for unit in self.readiness.ready() if all(source in held for source in unit.sources)]
             busy = [unit for unit in units if self._receive(unit, held, report)]
             self.answering.run_to_rest(busy)
             self._audit(audits or {}, units)

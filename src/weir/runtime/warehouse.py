@@ -38,6 +38,7 @@ from weir.runtime.explanation import Explanation
 from weir.runtime.keys import near
 from weir.runtime.kinds import SourceSpec, specify
 from weir.runtime.locking import FOLDER, RunnerLock
+from weir.runtime.lookups import driver_address
 from weir.runtime.metrics import MetricsServer
 from weir.runtime.project import Project, RunKeys, ViewText
 from weir.runtime.reporting import status_of, with_absent, write_status
@@ -310,7 +311,7 @@ class Warehouse:
         used = dict.fromkeys(source for unit in units for source in unit.sources)
         channels = {name: Channel(self.sources[name], self.spark) for name in used}
         tasks = int(self._settings.get("spark.default.parallelism", 0)) or os.cpu_count() or 2
-        host = self.spark.conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+        host = self._settings.get("spark.driver.host") or driver_address(self.spark)
         keys = self.run_keys
         settings = Settings(keys.max_age, keys.poll, tasks, host=host, scratch=self._scratch())
         return Engine(self.spark, channels, units, settings)

@@ -7,7 +7,9 @@ a session of Weir's own. Beside a running session that is a sibling: the same cl
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -28,10 +30,12 @@ _APPLICATION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",  # a compaction and a round share the cores
 }
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
+_USUAL = (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, None)
 _LOG_LIMIT = 1_000_000  # bytes; a longer log begins anew
 
 
@@ -75,7 +79,7 @@ def _start(
     for key, value in {**_APPLICATION, **local, **settings}.items():
         builder = builder.config(key, value)
     try:
-        with _errors_to(Path(log)) if log is not None else nullcontext():
+        with _errors_to(Path(log)) if log is not None else nullcontext(), _interrupts_as_before():
             return builder.getOrCreate()
     except PySparkException as problem:
         told = _last_lines(Path(log)) if log is not None else str(problem)
@@ -87,6 +91,15 @@ def _start(
 
 def _last_lines(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-3:])
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself when it starts; who had a way of their own to end in good order keeps it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread() and before not in _USUAL:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

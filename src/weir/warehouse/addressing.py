@@ -9,7 +9,7 @@ from dataclasses import replace
 from weir.messages import Position
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.errors import NoSuchState
-from weir.warehouse.record import LOAD, AsOf
+from weir.warehouse.record import LOAD, AsOf, Record
 
 
 def find_state(log: DeltaLog, as_of: AsOf) -> State:
@@ -34,6 +34,8 @@ def find_version(log: DeltaLog, as_of: AsOf) -> tuple[int, int | None]:
 
 def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -> tuple[int, int | None]:
     """The first version that holds the arrival: what it netted or folded ended before, so nothing is blurred."""
+    if len(versions) > 1 and _is_empty_start(log.record(versions[0]), log.record(versions[1])):
+        versions = versions[1:]
     at = bisect_left(versions, arrival, key=lambda version: log.record(version).last_arrival)
     if at == len(versions) or (at == 0 and log.record(versions[0]).last_arrival != arrival):
         raise _unknown(log, as_of, versions)
@@ -43,6 +45,11 @@ def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -
     if record.kind == LOAD:
         raise _unknown(log, as_of, versions)  # rows that were put in place of others have no states between
     return versions[at], arrival
+
+
+def _is_empty_start(created: Record, first: Record) -> bool:
+    """A table is empty between its creation and its first load, and no source was ever like that."""
+    return not created.transaction and first.kind == LOAD and first.last_arrival == created.last_arrival
 
 
 def _by_positions(

@@ -42,8 +42,8 @@ class ArrowEngine:
         """Columns, weight and hash of every row whose weights do not cancel."""
         return summed(self._stored_rows(state, folders), self.schema)
 
-    def _stored_rows(self, state: State, folders: tuple[str, ...]) -> pa.Table:
-        stored = self.place.read_parquet(state.names(*folders), self.log.arrow)
+    def _stored_rows(self, state: State, folders: tuple[str, ...], columns: list[str] | None = None) -> pa.Table:
+        stored = self.place.read_parquet(state.names(*folders), self.log.arrow, columns)
         if state.arrival is None:
             return stored
         return stored.filter(pc.less_equal(stored.column(ARRIVAL), state.arrival))
@@ -51,6 +51,11 @@ class ArrowEngine:
     def netted_tail(self, state: State) -> pa.Table:
         """What was appended since the last compaction, one row per tuple."""
         return self._sum(state, (TAIL,))
+
+    def tail_without_twins(self, state: State) -> pa.Table | None:
+        """The numbers of what was appended; None when two of its rows share a hash."""
+        tail = self._stored_rows(state, (TAIL,), [WEIGHT, ARRIVAL, HASH])
+        return tail if pc.count_distinct(tail.column(HASH)).as_py() == tail.num_rows else None
 
     def netted(self, state: State) -> pa.Table:
         """The whole log as one row per tuple."""
@@ -108,6 +113,11 @@ class ArrowEngine:
 
 def constant(number: int, rows: int) -> pa.Array:
     return pa.array(np.full(rows, number, dtype=np.int64))
+
+
+def greatest(rows: pa.Table) -> int:
+    """The greatest weight, at least 0."""
+    return max(pc.max(rows.column(WEIGHT)).as_py() or 0, 0)
 
 
 def summed(stored: pa.Table, schema: Schema, more: Sequence[tuple[str, str]] = ()) -> pa.Table:

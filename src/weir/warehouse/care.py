@@ -1,6 +1,6 @@
 """When a view's log is worth compacting.
 
-Netting costs one scan of the base's hashes and makes reading one scan; folding rewrites the base. Netting comes first:
+Netting costs one scan of the base and makes reading one; folding rewrites the base. Netting comes first:
 what was inserted and deleted again is gone then, and there may be nothing left that is worth a fold.
 """
 

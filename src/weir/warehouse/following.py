@@ -63,7 +63,7 @@ def follow(log: DeltaLog, deciding: DeltaLog) -> None:
     """Notes in a table who decides for it from now on."""
     path = log.place.path_to(deciding.place)
     while (head := log.head()).leader != path:
-        record = replace(head, kind=FOLLOW, arrivals=None, steps=(), notes={}, rows=0, bytes=0, leader=path)
+        record = replace(head, kind=FOLLOW, arrivals=None, steps=(), rows=0, bytes=0, leader=path)
         try:
             log.commit(head.version, record, (), ())
         except Outrun:

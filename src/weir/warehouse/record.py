@@ -20,8 +20,8 @@ class Record:
 
     ``arrivals`` is the range that the commit itself brought (None when it brought none); ``last_arrival`` is the last
     one that the state holds. ``steps`` may say at which arrival which source stood where, so that the states inside a
-    batch can be found by position too. ``notes`` are the writer's own words about it. ``followers`` and ``leader``: see
-    ``following.py``.
+    batch can be found by position too. ``notes`` are the writer's own words about the state; compactions, which
+    leave the state as it is, keep them. ``followers`` and ``leader``: see ``following.py``.
     """
 
     kind: str

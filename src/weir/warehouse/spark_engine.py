@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from math import inf
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weir.algebra.types import Column as StoredColumn
 from weir.algebra.types import Schema
-from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine
+from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, greatest
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.place import Place
@@ -117,12 +116,20 @@ class SparkEngine:
     # -- the log ----------------------------------------------------------------------------------------------------
 
     def _netted_tail(self, state: State) -> tuple[DataFrame, float]:
-        """What was appended, one row per tuple, its weight as CHANGE; and the greatest. A small one is summed here."""
+        """What was appended, one row per tuple, its weight as CHANGE; and the greatest.
+
+        A small tail is looked at here: where no two rows share a hash there is nothing to add up, and where some do it
+        is quicker done here than by Spark.
+        """
+        engine = ArrowEngine(self.log)
         if state.bytes(TAIL) > DRIVER_BYTES:
-            return self._summed(self._files(state, TAIL)).withColumnRenamed(WEIGHT, CHANGE), inf
-        rows = ArrowEngine(self.log).netted_tail(state)
-        highest = pc.max(rows.column(WEIGHT)).as_py()
-        return self._local(rows).withColumnRenamed(WEIGHT, CHANGE), highest or 0
+            netted, highest = self._summed(self._files(state, TAIL)), inf
+        elif (numbers := engine.tail_without_twins(state)) is not None:
+            netted, highest = self._files(state, TAIL).drop(ARRIVAL), greatest(numbers)
+        else:
+            rows = engine.netted_tail(state)
+            netted, highest = self._local(rows), greatest(rows)
+        return netted.withColumnRenamed(WEIGHT, CHANGE), highest
 
     def _local(self, rows: pa.Table) -> DataFrame:
         types = f"{_ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint"

@@ -323,7 +323,7 @@ class ViewStore:
             if not set(read.names("")) <= set(now.names("")):
                 self.place.discard(file.name for file in written)
                 return None
-            record = with_size(replace(head, kind=kind, arrivals=None, steps=(), notes={}), written)
+            record = with_size(replace(head, kind=kind, arrivals=None, steps=()), written)
             try:
                 return self.log.commit(head.version, record, written, removed)
             except Outrun:

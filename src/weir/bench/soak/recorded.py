@@ -7,8 +7,9 @@ forward one transaction at a time, and in the end all transactions are there. Al
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ from weir.warehouse.store import ViewStore
 
 _FAR = 300  # so many transactions in a row that a position does not hold: it holds none behind them
 _TOLD = 20
+_NAME = re.compile(r"\d+|\d+-\d+-\d+|[^{}:]+\.\d+:\d+")  # of one transaction: a number, a GTID, a place in a binlog
 
 
 @dataclass
@@ -52,9 +54,10 @@ class Recorded:
 
     def __init__(
         self, store: ViewStore, sources: Mapping[str, Source], first: Mapping[str, Mapping[int, Row]],
-        journal: Iterable[Entry],
+        journal: Iterable[Entry], merging: Collection[str] = (),
     ) -> None:  # fmt: skip
-        self.store, self.sources = store, sources
+        """``merging``: sources that may tell several transactions together under the name of the last one."""
+        self.store, self.sources, self._merging = store, sources, merging
         self.findings, self.replay = Findings(), Replay()
         for source, rows in first.items():
             self.replay.apply(source, rows.items())
@@ -115,19 +118,28 @@ class Recorded:
         if not entries:
             self.findings.tell(f"arrival {arrival} is no transaction that had not arrived before: {steps}")
         if stored != expected:
-            self.findings.tell(f"arrival {arrival} changes {dict(stored)}, its transactions {dict(expected)}")
+            names = ", ".join(f"{entry.source} {entry.identity}" for entry in entries)
+            extra, missing = _some(stored - expected), _some(expected - stored)
+            self.findings.tell(f"arrival {arrival} ({names}) changes {extra} too much and {missing} too little")
 
     def _step(self, source: str, position: str) -> list[Entry]:
         """The transactions that this step brings; a position that was there before brings none."""
         if self._vector.get(source) == position:
             return []
         self._vector[source] = position
+        if source in self._merging and position.isdigit():
+            return self._take_up_to(source, int(position))
         found = self._waiting[source].pop(position, None)
         return [found] if found is not None else self._take(source, position)
 
+    def _take_up_to(self, source: str, number: int) -> list[Entry]:
+        """Where names are numbers in the order of the commits."""
+        waiting = self._waiting[source]
+        return [waiting.pop(identity) for identity in list(waiting) if int(identity) <= number]
+
     def _take(self, source: str, position: str) -> list[Entry]:
         """Those that a position holds and that have not arrived yet: it is not one transaction's own name."""
-        if not position.startswith("{") and position.count(":") != 2:
+        if _NAME.fullmatch(position):
             return []  # the name of a transaction that nobody wrote, or that has arrived before
         taken, misses = [], 0
         for identity in list(self._waiting[source]):
@@ -151,6 +163,10 @@ class Recorded:
         for (row, weight), arrival in zip(_rows(table), table.column(ARRIVAL).to_pylist(), strict=True):
             found[arrival][row] += weight
         return defaultdict(Counter, {at: Counter({r: n for r, n in rows.items() if n}) for at, rows in found.items()})
+
+
+def _some(rows: Rows) -> str:
+    return f"{dict(rows.most_common(3))}{' and more' if len(rows) > 3 else ''}"
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Row, int]]:

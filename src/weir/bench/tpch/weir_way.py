@@ -15,6 +15,7 @@ from weir.bench.tpch.maintained import Facts
 from weir.bench.tpch.tables import DEFINITION, VIEW
 from weir.bench.tpch.turn import Turn
 from weir.runtime.warehouse import Warehouse
+from weir.warehouse.record import APPEND
 
 KEY_BYTES = 8  # every key is a bigint
 
@@ -34,14 +35,22 @@ class WeirWay:
         return (time.perf_counter() - start) * 1000
 
     def caught_up(self) -> Turn:
-        before, start = self._view(), time.time()
+        before, version = self._view(), self.warehouse.store(VIEW).head.version
+        start = time.time()
         self.warehouse.run(until_caught_up=True)
         after, ended = self._view(), time.time()
         if after["commits"] > before["commits"]:
             ended = after["last_commit"]
-        head = self.warehouse.store(VIEW).head
         sent, received = (after[name] - before[name] for name in ("sent", "received"))
-        return Turn((ended - start) * 1000, head.rows, sent, received, head.version)
+        rows, version = self._written(version)
+        return Turn((ended - start) * 1000, rows, sent, received, version)
+
+    def _written(self, version: int) -> tuple[int, int]:
+        """Rows appended since a version, and the version now."""
+        log = self.warehouse.store(VIEW).log
+        now = log.head().version
+        records = [log.record(each) for each in range(version + 1, now + 1)]
+        return sum(record.rows for record in records if record.kind == APPEND), now
 
     def audit(self) -> int:
         found = self.warehouse.verify(VIEW)
