@@ -33,7 +33,7 @@ class Reloaded:
     """A maintained view by brute force: recomputed into a real view store, for as many batches as it is told to."""
 
     def __init__(self, spark: SparkSession, places: Mapping[str, Place], folder: Path, batches: int) -> None:
-        self.source = Recompute(spark, addresses(places), folder / "unused")
+        self.source = Recompute(spark, addresses(places), folder / "unused", {"lineitem": 2})
         self.path = str(folder / "view")
         self.store = ViewStore.create(self.path, SCHEMA)
         self.left, self.turn = batches, 0
@@ -68,7 +68,7 @@ def ways(spark: SparkSession, batches: int) -> Opening:
         return {
             WEIR: Here(Reloaded(spark, places, folder, batches)),
             FLOOR: Here(Floor(where, folder / "floor")),
-            RECOMPUTE: Here(Recompute(spark, where, folder / "recompute")),
+            RECOMPUTE: Here(Recompute(spark, where, folder / "recompute", {"lineitem": 2})),
         }
 
     return open_ways

@@ -41,7 +41,7 @@ def test_the_floor_does_what_it_says(kind: str, data: Data, tmp_path: Path) -> N
 
 
 def recompute(world: World, spark: SparkSession, folder: Path) -> Recompute:
-    return Recompute(spark, addresses(world.places), folder / "recompute")
+    return Recompute(spark, addresses(world.places), folder / "recompute", {"lineitem": 2})
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mixed"])

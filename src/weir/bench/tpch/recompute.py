@@ -30,8 +30,14 @@ Reading = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 class Recompute:
     """Its table always shows what the last run found; ``first`` keeps the files of the first run."""
 
-    def __init__(self, spark: SparkSession, addresses: Mapping[str, Address], folder: Path) -> None:
-        self.spark, self.addresses, self.folder = spark, addresses, folder
+    def __init__(
+        self,
+        spark: SparkSession,
+        addresses: Mapping[str, Address],
+        folder: Path,
+        parts: Mapping[str, int] = PARTS,
+    ) -> None:
+        self.spark, self.addresses, self.folder, self.parts = spark, addresses, folder, parts
         fields = [addresses[table].schemas[table].field(name) for table in TABLES for name in TABLES[table].needed]
         by_name = {field.name: field for field in fields}
         self.table = PlainTable(folder, pa.schema([by_name[name] for name in OUTPUT]))
@@ -102,12 +108,12 @@ class Recompute:
 
     def _parts(self, table: str) -> list[str]:
         with closing(self.addresses[table].open()) as bare:
-            conditions = bare.parts(table, PARTS.get(table, 1))
+            conditions = bare.parts(table, self.parts.get(table, 1))
         extra = f" AND l_quantity > {LEAST_QUANTITY}" if table == "lineitem" else ""
         return [condition + extra for condition in conditions]
 
     def _over_parts(self, table: str, reading: Reading, schema: str) -> DataFrame:
-        parts = PARTS.get(table, 1)
+        parts = self.parts.get(table, 1)
         return self.spark.range(0, parts, 1, parts).mapInArrow(reading, schema)
 
     def _forget(self, old: list[str]) -> None:
