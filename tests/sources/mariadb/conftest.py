@@ -49,7 +49,11 @@ class Place:
 
     def options(self, **options: Any) -> MysqlOptions:
         return MysqlOptions(
-            "shop", self.database, "root", unix_socket=str(self.server.socket), **{"lock_seconds": 2, **options}
+            "shop",
+            self.database,
+            "root",
+            unix_socket=str(self.server.socket),
+            **{"lock_seconds": 2, "connect_seconds": 60, **options},
         )
 
     def source(self, tables: Mapping[str, Sequence[str]], load: bool = True, **options: Any) -> MysqlSource:

@@ -75,7 +75,7 @@ class Lab:
     def options(self, **more: Any) -> PostgresOptions:
         given: dict[str, Any] = {
             "host": "127.0.0.1", "port": self.server.port, "user": ROLE, "password": f"env:{PASSWORD}",
-            "slot": self.database, "lock_timeout": 30.0, "load_timeout": 120.0,
+            "slot": self.database, "lock_timeout": 30.0, "load_timeout": 120.0, "connect_timeout": 60,
         }  # fmt: skip
         return PostgresOptions("pg", self.database, **{**given, **more})
 

@@ -106,7 +106,7 @@ class MariadbServer:
             database=database,
             charset="utf8mb4",
             ssl_disabled=True,
-            **options,
+            **{"connect_timeout": 60, **options},
         )
 
     def error_log(self) -> str:

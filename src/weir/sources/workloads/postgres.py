@@ -140,7 +140,7 @@ class PostgresWorkload(Workload):
     def options(self) -> PostgresOptions:
         return PostgresOptions(
             "pg", "postgres", host="127.0.0.1", port=self.server.port, user=ROLE, password=f"env:{PASSWORD}",
-            lock_timeout=120.0, load_timeout=300.0,
+            lock_timeout=120.0, load_timeout=300.0, connect_timeout=60,
         )  # fmt: skip
 
     def open(self) -> Source:
