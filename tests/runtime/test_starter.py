@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,9 +14,12 @@ from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
 from weir.cli.main import app
+from weir.runtime.checking import check
 from weir.runtime.choice import choose
 from weir.runtime.project import Project, ViewText
-from weir.runtime.starter.traffic import WORK
+from weir.runtime.starter.data import table_sizes
+from weir.runtime.starter.demonstration import shop
+from weir.runtime.starter.traffic import PASSWORD, WORK
 from weir.runtime.starter.writing import contrast_view, write_project
 from weir.runtime.survey import Survey
 
@@ -84,3 +88,21 @@ def test_traffic_runs_by_itself(folder: Path) -> None:
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == list(WORK)
     assert all(int(line.split()[1]) > 0 for line in done.stdout.splitlines())
     assert count(folder, "sales", "weir_log") > before
+
+
+def test_the_shop_on_servers(tmp_path: Path) -> None:
+    """Customers in PostgreSQL and sales in MariaDB: the project is ready for Weir, and the same traffic runs there."""
+    folder = tmp_path / "shop"
+    with shop(folder, "servers") as places:
+        before = table_sizes(places)
+        report = check(Project.read(folder))
+        assert [text for severity, text in report.lines() if severity == "error"] == []
+        at = [option for source in ("crm", "sales") for option in ("--at", f"{source}={places[source]}")]
+        program = [sys.executable, str(folder / "traffic.py"), "--seconds", "1", "--rate", "200", *at]
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
+        assert all(int(line.split()[1]) > 0 for line in done.stdout.splitlines())
+        after = table_sizes(places)
+        assert os.environ[PASSWORD] not in (folder / "weir.toml").read_text()
+    assert set(after) == {"crm.customer", "sales.orders", "sales.line_item", "catalog.product"}
+    assert after["sales.orders"] != before["sales.orders"]
+    assert PASSWORD not in os.environ

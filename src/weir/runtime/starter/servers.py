@@ -34,6 +34,7 @@ def shop_on_servers(folder: Path, size: int) -> Iterator[dict[str, str]]:
     """
     os.environ[PASSWORD] = secrets.token_hex(16)
     with ExitStack() as stack:
+        stack.callback(os.environ.pop, PASSWORD, None)
         postgres = stack.enter_context(PostgresServer())
         mariadb = stack.enter_context(MariadbServer())
         _prepare_postgres(postgres)
