@@ -258,7 +258,7 @@ class Warehouse:
             raise problem
 
     def close(self) -> None:
-        """``stop``, and the Spark session that this warehouse has started."""
+        """As ``stop``. The Spark application stays for the next warehouse of this process, and ends with it."""
         self.stop()
 
     # -- starting ------------------------------------------------------------------------------------------------------
