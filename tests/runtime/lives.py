@@ -39,8 +39,9 @@ class Life:
         try:
             out, _ = self.process.communicate(json.dumps(task) + "\n", PATIENCE)
         except subprocess.TimeoutExpired:
-            self.end()
             raise AssertionError(f"still alive after {PATIENCE} s of {task}:\n{self.told()}") from None
+        finally:
+            self.end()
         return self.process.returncode, [json.loads(line) for line in out.splitlines()]
 
     def told(self) -> str:

@@ -44,7 +44,7 @@ Death = tuple[str, int]
 def deaths(seed: int) -> list[Death]:
     """Every point, in an order of the seed's own, after some in the middle of the first load."""
     dice = random.Random(seed)
-    half_loaded = dice.choice((points.AFTER_FILES, points.BEFORE_COMMIT, points.BETWEEN_COMMITS))
+    half_loaded = (points.AFTER_FILES, points.BETWEEN_COMMITS, points.BEFORE_COMMIT)[seed % 3]
     loading = [(points.LOADING, dice.choice((1, 2))), (half_loaded, 1), (points.LOADING, dice.choice((1, 2)))]
     others = [(point, dice.choice((1, 1, 2, 3, 5))) for point in points.POINTS if point != points.LOADING]
     dice.shuffle(others)
