@@ -141,8 +141,10 @@ def test_a_join_without_an_equality(shop: Path) -> None:
 
 def test_wrong_configuration(shop: Path) -> None:
     """One message on standard error, exit code 2."""
-    (shop / "weir.toml").write_text((shop / "weir.toml").read_text() + "\n[runn]\n")
-    assert run(shop) == (2, "weir: weir.toml, line 26: there is no key 'runn' here; did you mean 'run'?\n")
+    text = (shop / "weir.toml").read_text() + "\n[runn]\n"
+    (shop / "weir.toml").write_text(text)
+    line = text.splitlines().index("[runn]") + 1
+    assert run(shop) == (2, f"weir: weir.toml, line {line}: there is no key 'runn' here; did you mean 'run'?\n")
 
 
 def test_an_empty_project(tmp_path: Path) -> None:
