@@ -25,7 +25,7 @@ from weir.runtime.blocks import Block, Delivered, merged
 from weir.runtime.choice import Choice
 from weir.runtime.deltas import RoundCommits, delta_of
 from weir.runtime.machine import Machine
-from weir.runtime.sweeps import Costs, Numbering, schema_of_view
+from weir.runtime.sweeps import Costs, Numbering, SweptDelta, schema_of_view
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
@@ -85,6 +85,7 @@ class MaintainedView:
         self.last_arrival = 0
         self._updates: list[Update] = []
         self._commits: list[Commit] = []
+        self._deltas: list[SweptDelta] = []
         self._delivered: dict[str, Position] = {}
         self._shown: dict[str, Position] = {}
         if self.store is not None and not anew:
@@ -169,7 +170,7 @@ class MaintainedView:
     def stop(self) -> None:
         """Forgets all that is in memory."""
         self.machine = None
-        self._updates, self._commits, self._delivered, self._shown = [], [], {}, {}
+        self._updates, self._commits, self._deltas, self._delivered, self._shown = [], [], [], {}, {}
         self.auxiliary = {}
         if self.store is not None:
             self.store = self.tables.open(self.name)
@@ -212,11 +213,13 @@ class MaintainedView:
         assert self.machine is not None
         commits, deltas = self.machine.take_commits()
         self._commits += commits
+        self._deltas += deltas
         for commit in commits:
             self._shown |= commit.positions
         if not self._updates or any(self._shown.get(source) != at for source, at in self._delivered.items()):
             return None
-        commits, self._commits, updates, self._updates = self._commits, [], self._updates, []
+        commits, self._commits, deltas, self._deltas = self._commits, [], self._deltas, []
+        updates, self._updates = self._updates, []
         count = len(commits) if self.complete else len(updates)
         first, self.last_arrival = self.last_arrival + 1, self.last_arrival + count
         return RoundCommits(commits, deltas, first, self.last_arrival, self.complete)
