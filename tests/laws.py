@@ -333,6 +333,15 @@ class BagLaws:
         self.is_model(self.wide(a).positive(), shown)
         self.is_model(self.wide(a).distinct(), dict.fromkeys(shown, 1))
 
+    @law(a=wide_rows())
+    def test_occurring(self, a: Weighted) -> None:
+        """Every value of some columns in a tuple of either sign occurs, once; none that no row has."""
+        names = EVERY_TYPE.names[:2]
+        found = self.factory.contents(self.wide(a).occurring(names))
+        assert set(found.values()) <= {1}
+        assert {row[:2] for row in model(EVERY_TYPE, a)} <= set(found)
+        assert set(found) <= {row[:2] for row in model(EVERY_TYPE, [(row, 1) for row, _ in a])}
+
     @law(a=left_rows, b=right_rows, on=keys)
     def test_matching_and_without(self, a: Weighted, b: Weighted, on: Any) -> None:
         """matching keeps rows whose key occurs there with positive weight; a NULL in a key matches nothing."""

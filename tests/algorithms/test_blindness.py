@@ -72,6 +72,9 @@ class SealedBag:
     def distinct(self) -> SealedBag:
         return SealedBag(self.inside.distinct())
 
+    def occurring(self, names: Sequence[str]) -> SealedBag:
+        return SealedBag(self.inside.occurring(names))
+
     def positive(self) -> SealedBag:
         return SealedBag(self.inside.positive())
 

@@ -65,6 +65,11 @@ class Bag(Protocol):
     def distinct(self) -> Self:
         """Every tuple of positive weight, once. (The keyed algorithms' set semantics; not linear.)"""
 
+    def occurring(self, names: Sequence[str]) -> Self:
+        """What occurs in these columns, once each: in tuples of either sign, and perhaps in some that cancel. (Not
+        linear. For keys to look up, where one too many costs little and one too few is wrong.)
+        """
+
     def positive(self) -> Self:
         """Only the tuples of positive weight, with it: what a reader is shown. (Not linear.)"""
 

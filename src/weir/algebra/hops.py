@@ -118,12 +118,8 @@ def _question(
 
 
 def _every_key(bag: Bag, names: Sequence[str]) -> Bag:
-    """Keys of rows of either sign: a deleted row asks for its partners just as an inserted one does.
-
-    Signs are dropped row by row, before the projection: an inserted and a deleted row with the same key must not
-    cancel.
-    """
-    return bag.distinct().keep(names) + (-bag).distinct().keep(names)
+    """Keys of rows of either sign: a deleted row asks for its partners just as an inserted one does."""
+    return bag.occurring(names)
 
 
 def answer(lookup: Lookup, table: Bag) -> Bag:

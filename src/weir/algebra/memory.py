@@ -129,6 +129,10 @@ class MemoryBag:
     def distinct(self) -> MemoryBag:
         return MemoryBag(self.schema, {row: 1 for row, weight in self._weights.items() if weight > 0})
 
+    def occurring(self, names: Sequence[str]) -> MemoryBag:
+        at = self.schema.positions(names)
+        return MemoryBag(self.schema.only(names), {tuple(row[place] for place in at): 1 for row in self._weights})
+
     def positive(self) -> MemoryBag:
         return MemoryBag(self.schema, {row: weight for row, weight in self._weights.items() if weight > 0})
 

@@ -167,6 +167,12 @@ class ArrowBag:
         ones = _ones(shown.num_rows)
         return ArrowBag(self.schema, shown.set_column(len(self.schema), WEIGHT, ones), consolidated=True)
 
+    def occurring(self, names: Sequence[str]) -> ArrowBag:
+        """Without consolidating all columns first, which would cost more than a key too many."""
+        numbered = self._table.select(list(names)).rename_columns([str(at) for at in range(len(names))])
+        found = numbered.group_by(numbered.column_names).aggregate([]).rename_columns(list(names))
+        return ArrowBag(self.schema.only(names), found.append_column(WEIGHT, _ones(found.num_rows)), consolidated=True)
+
     def positive(self) -> ArrowBag:
         table = self._consolidate()
         shown = table.filter(pc.greater(table.column(WEIGHT), 0))

@@ -1,15 +1,17 @@
 """Conditions over Arrow tables, meaning what Spark means.
 
-Where Arrow's comparison is surely Spark's, a condition runs on whole columns: comparisons between integers, or between
-columns of one exact type whose order is plain (text by its bytes, dates, times, decimals), IS NULL, AND, OR, NOT.
-Everything else is evaluated row by row with the in-memory evaluator: exact, and slow. In a Spark task only the first
-kind occurs; what only Spark can evaluate raises UnsupportedExpression and names itself.
+Where Arrow's comparison is surely Spark's, a condition runs on whole columns: comparisons between integers, of a
+decimal column with an integer literal, or between columns of one exact type whose order is plain (text by its bytes,
+dates, times, decimals), IS NULL, AND, OR, NOT. Everything else is evaluated row by row with the in-memory evaluator:
+exact, and slow. In a Spark task only the first kind occurs; what only Spark can evaluate raises UnsupportedExpression
+and names itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +29,7 @@ _COMPARISONS: Kernels = {
     exp.GTE: pc.greater_equal,
 }  # fmt: skip
 _CONNECTIVES: Kernels = {exp.And: pc.and_kleene, exp.Or: pc.or_kleene}
+_DECIMAL_DIGITS = 38
 _PLAIN_ORDER = {"string", "binary", "date", "timestamp", "timestamp_ntz", "decimal"}
 
 
@@ -89,9 +92,29 @@ def _comparison(node: exp.Expression, schema: Schema) -> Evaluation | None:
     if compare is None:
         return None
     (left, one), (right, other) = _operand(node.this, schema), _operand(node.expression, schema)
-    if left is None or right is None or not _compared_alike(left, right):
+    if left is None or right is None:
         return None
-    return _apply(compare, one, other)
+    if _compared_alike(left, right):
+        return _apply(compare, one, other)
+    if (number := _decimal_literal(node.expression, left)) is not None:
+        return _apply(compare, one, number)
+    if (number := _decimal_literal(node.this, right)) is not None:
+        return _apply(compare, number, other)
+    return None
+
+
+def _decimal_literal(node: exp.Expression, column: Type) -> Evaluation | None:
+    """An integer literal beside a decimal column, as a number of the column's scale, where both surely fit."""
+    if column.name != "decimal" or isinstance(node, exp.Column):
+        return None
+    _, literal = _operand(node, Schema())
+    if literal is None:
+        return None
+    value = literal(pa.table({})).as_py()
+    if max(column.precision - column.scale, len(str(abs(value)))) + column.scale > _DECIMAL_DIGITS:
+        return None
+    scalar = pa.scalar(Decimal(value), pa.decimal128(_DECIMAL_DIGITS, column.scale))
+    return lambda table: scalar
 
 
 def _compared_alike(left: Type, right: Type) -> bool:

@@ -161,6 +161,11 @@ class FrameBag:
         shown = self.positive()
         return FrameBag(self.schema, shown._select(shown._columns(), _bigint(1)), consolidated=True)
 
+    def occurring(self, names: Sequence[str]) -> FrameBag:
+        kept = self.keep(names)
+        ones = kept._frame.select(*kept._columns()).distinct().withColumn(_WEIGHT, _bigint(1))
+        return FrameBag(kept.schema, ones, consolidated=True)
+
     def positive(self) -> FrameBag:
         return FrameBag(self.schema, self._consolidate().where(F.col(_WEIGHT) > 0), consolidated=True)
 
