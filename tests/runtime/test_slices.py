@@ -21,6 +21,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algorithms.sweeping import ARRIVAL, width
 from weir.consistency.replay import apply_update, view_at
 from weir.messages import Change, GlobalTransaction, Update
+from weir.runtime import sweeps
 from weir.runtime.blocks import Block, Delivered, PackedUpdates, merged, needed_schemas, pack
 from weir.runtime.slices import swept
 from weir.simulator.scenario import Scenario
@@ -138,6 +139,34 @@ def test_slices_add_up() -> None:
             whole = packed.changes(relation, schema.names, "tag", 1, 0)
             assert reduce(ArrowBag.__add__, [part for part in parts if part is not None]) == whole
             assert set(names) <= set(table.column_names)
+
+
+def _changes_of(relation: Relation, rows: list[tuple[tuple[int, int], int]]) -> PackedUpdates:
+    """One transaction per row."""
+    updates = [Update("x", n, (Change(relation, MemoryBag.weighted(SCHEMA, [row])),)) for n, row in enumerate(rows)]
+    world = scenario(CHAIN, 0)
+    block = Block(relation.source, _visit(updates), needed_schemas([world.view]))
+    return pack(enumerate(block.updates([relation]), 1))
+
+
+def test_many_changes_of_one_key_are_swept_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that share a join key meet each other in the compensating join: a hot key makes parts, a spread-out batch of
+    the same size does not, and a view's changes are the same in parts.
+    """
+    view = scenario(CHAIN, 0).view
+    relation = view.relations[0]
+    hot = _changes_of(relation, [((7, 7), 1)] * 40)
+    spread = _changes_of(relation, [((n, n), 1) for n in range(40)])
+    monkeypatch.setattr(sweeps, "MOST_MEETINGS", 100)
+    assert (sweeps.parts_for(view, hot, hot), sweeps.parts_for(view, spread, spread)) == (16, 1)
+    world = scenario(CHAIN, 3, updates=12)
+    updates, snapshot = pack(_delivered(world)), Snapshot(world)
+    monkeypatch.setattr(sweeps, "MOST_MEETINGS", 1)
+    count = sweeps.parts_for(world.view, updates, updates)
+    parts = [bag for part in updates.slices(count) for bag in swept(world.view, part, updates, snapshot.look)]
+    together = list(swept(world.view, updates, updates, snapshot.look))
+    assert count > 1
+    assert _by_arrival(world, parts) == _by_arrival(world, together)
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
