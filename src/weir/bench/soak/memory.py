@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-PROC = Path("/proc")
+from weir.bench import processes
+
 WARM_UP = 0.2  # share of the samples that come before anything is judged
 
 
@@ -59,23 +59,13 @@ class Sampler:
 
 
 def _java_below(pid: int) -> list[int]:
-    return [child for child in _children(pid) if _field(child, "Name") == "java"]
-
-
-def _children(pid: int) -> list[int]:
     """Spark's launcher is a script that becomes Java, so it is a child of ours."""
-    found = [int(entry.name) for entry in PROC.glob("[0-9]*")]
-    return [each for each in found if _field(each, "PPid") == str(pid)]
+    return [each for each, parent in processes.parents().items() if parent == str(pid) and _is_java(each)]
+
+
+def _is_java(pid: int) -> bool:
+    return processes.field(pid, "Name") == "java"
 
 
 def _resident(pid: int) -> int:
-    return int((_field(pid, "VmRSS") or "0").removesuffix(" kB")) * 1024
-
-
-def _field(pid: int, name: str) -> str:
-    """Of the process's status; empty when it is gone."""
-    try:
-        lines = (PROC / str(pid) / "status").read_text().splitlines()
-    except OSError:
-        return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{name}:")), "")
+    return processes.size(pid, "VmRSS")
