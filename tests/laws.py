@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.values import rows
-from weir.algebra.bag import total
+from weir.algebra.bag import join_and_compare, total
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression, column
-from weir.algebra.types import NAN, Row, Schema, Value, normalise_row
+from weir.algebra.types import BIGINT, NAN, Column, Row, Schema, Value, normalise_row
 
 Model = dict[Row, int]
 Weighted = Sequence[tuple[Sequence[Value], int]]
@@ -68,6 +68,11 @@ def wide_rows() -> st.SearchStrategy[Any]:
 
 
 left_rows, right_rows = _weighted(_small_rows(LEFT)), _weighted(_small_rows(RIGHT))
+AT, VALID = Schema((*LEFT, Column("at", BIGINT))), Schema((*RIGHT, Column("valid", BIGINT)))
+_TIMES = st.sampled_from([0, 1, 2, 3, 1 << 62])
+moments, validities = (
+    _weighted(st.tuples(_small_rows(schema), _TIMES).map(lambda both: (*both[0], both[1]))) for schema in (LEFT, RIGHT)
+)
 factors = st.integers(-3, 3)
 predicates = st.sampled_from([
     "`w` > 0", "`w` = `k`", "`x` > 1.0", "`x` = `x`", "`w` <> 1", "`w` IS NULL", "NOT (`w` < `k`)", "`w` <=> NULL",
@@ -263,6 +268,14 @@ class BagLaws:
             equal = Expression(f"`{mine}` = `{theirs}`")
             self.same(one.join(other, [(mine, theirs)]), one.join(other, where=equal))
             self.same(one.join(other, [(mine, theirs)]), one.join(other).select(equal))
+
+    @law(a=moments, b=validities, condition=join_conditions)
+    def test_a_join_as_of_is_a_join_that_compares(self, a: Weighted, b: Weighted, condition: Any) -> None:
+        """Each tuple meets those whose validity is beyond its own moment; the validity is not part of the result."""
+        one, other = self.factory.make(AT, a), self.factory.make(VALID, b)
+        result = one.join_as_of(other, "at", "valid", *condition)
+        assert result.schema == Schema((*AT, *RIGHT))
+        self.same(result, join_and_compare(one, other, "at", "valid", *condition))
 
     @law(a=wide_rows(), b=wide_rows())
     def test_join_on_any_type(self, a: Weighted, b: Weighted) -> None:

@@ -21,7 +21,6 @@ from weir.algebra.memory import MemoryBag
 from weir.algorithms.sweeping import ARRIVAL, width
 from weir.consistency.replay import apply_update, view_at
 from weir.messages import Change, GlobalTransaction, Update
-from weir.runtime import sweeps
 from weir.runtime.blocks import Block, Delivered, PackedUpdates, merged, needed_schemas, pack
 from weir.runtime.slices import swept
 from weir.simulator.scenario import Scenario
@@ -98,8 +97,8 @@ def _by_arrival(world: Scenario, bags: list[ArrowBag]) -> dict[int, MemoryBag]:
 
 
 @pytest.mark.parametrize("shape", VIEWS)
-@pytest.mark.parametrize("most_rows", [1, 2, 1000])
-def test_every_transaction_gets_its_own_exact_change(shape: str, most_rows: int) -> None:
+@pytest.mark.parametrize(("most_rows", "most_pairs"), [(1, 1000), (2, 1000), (1000, 3), (1000, 1000)])
+def test_every_transaction_gets_its_own_exact_change(shape: str, most_rows: int, most_pairs: int) -> None:
     """Swept together or piece by piece, in one slice or in three: each arrival's change is the difference of the view
     before and after it.
     """
@@ -113,7 +112,7 @@ def test_every_transaction_gets_its_own_exact_change(shape: str, most_rows: int)
         for count in (1, 3):
             slices = pickle.loads(pickle.dumps(everything.slices(count)))
             look = Snapshot(world).look
-            bags = [bag for part in slices for bag in swept(world.view, part, everything, look, most_rows)]
+            bags = [bag for part in slices for bag in swept(world.view, part, everything, look, most_rows, most_pairs)]
             assert _by_arrival(world, bags) == expected, f"{shape}, seed {seed}, {count} slices"
 
 
@@ -141,32 +140,34 @@ def test_slices_add_up() -> None:
             assert set(names) <= set(table.column_names)
 
 
-def _changes_of(relation: Relation, rows: list[tuple[tuple[int, int], int]]) -> PackedUpdates:
-    """One transaction per row."""
-    updates = [Update("x", n, (Change(relation, MemoryBag.weighted(SCHEMA, [row])),)) for n, row in enumerate(rows)]
-    world = scenario(CHAIN, 0)
-    block = Block(relation.source, _visit(updates), needed_schemas([world.view]))
-    return pack(enumerate(block.updates([relation]), 1))
-
-
-def test_many_changes_of_one_key_are_swept_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that share a join key meet each other in the compensating join: a hot key makes parts, a spread-out batch of
-    the same size does not, and a view's changes are the same in parts.
+def test_many_changes_of_one_key_do_not_meet_each_other() -> None:
+    """Every table's rows of one join key change again and again: a change meets what was there at its time, and not
+    every later change of every table. So no join makes more pairs than a few per change.
     """
-    view = scenario(CHAIN, 0).view
-    relation = view.relations[0]
-    hot = _changes_of(relation, [((7, 7), 1)] * 40)
-    spread = _changes_of(relation, [((n, n), 1) for n in range(40)])
-    monkeypatch.setattr(sweeps, "MOST_MEETINGS", 100)
-    assert (sweeps.parts_for(view, hot, hot), sweeps.parts_for(view, spread, spread)) == (16, 1)
-    world = scenario(CHAIN, 3, updates=12)
+    world = _one_hot_key(changes=600)
     updates, snapshot = pack(_delivered(world)), Snapshot(world)
-    monkeypatch.setattr(sweeps, "MOST_MEETINGS", 1)
-    count = sweeps.parts_for(world.view, updates, updates)
-    parts = [bag for part in updates.slices(count) for bag in swept(world.view, part, updates, snapshot.look)]
-    together = list(swept(world.view, updates, updates, snapshot.look))
-    assert count > 1
-    assert _by_arrival(world, parts) == _by_arrival(world, together)
+    found = list(swept(world.view, updates, updates, snapshot.look, most_pairs=10 * 600))
+    assert len(snapshot.lookups) <= 4  # one sweep, never taken apart
+    values = _values(world)
+    expected = {n: after - before for n, (before, after) in enumerate(pairwise(values), 1)}
+    assert _by_arrival(world, found) == {arrival: change for arrival, change in expected.items() if len(change)}
+
+
+def _one_hot_key(changes: int) -> Scenario:
+    """A chain of three tables with one row each, of the same join key. The outer rows are replaced again and again, in
+    the column that is shown; the row between them comes and goes.
+    """
+    world = scenario(CHAIN, 0)
+    first, between, last = (slot.relation for slot in world.view.terms[0].slots)
+    one = MemoryBag.of(SCHEMA, [(1, 1)])
+    shown = {first: one, between: one, last: one}
+    rows, updates = dict(shown), []
+    for number in range(changes):
+        relation = (first, between, last)[number % 3]
+        new = {first: [(number, 1)], last: [(1, number)], between: [] if number % 2 else [(1, 1)]}[relation]
+        before, shown[relation] = shown[relation], MemoryBag.of(SCHEMA, new)
+        updates.append(Update(relation.source, number, (Change(relation, shown[relation], before),)))
+    return replace(world, rows=rows, updates=tuple(updates))
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import subprocess
 import sys
 from decimal import Decimal
@@ -11,15 +12,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.laws import EVERY_TYPE, BagLaws, Model, Weighted, model, wide_rows
 from weir.algebra.arrow_types import arrow_schema
+from weir.algebra.bag import join_and_compare
 from weir.algebra.errors import EvaluationError, TypeMismatch, UnsupportedExpression
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import NAN, Column, Schema, Type, decimal
 from weir.sources import source
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_keys import TooManyPairs, at_most_pairs
 
 
 class ArrowBagFactory:
@@ -206,3 +210,30 @@ session.stop()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout.strip() == "(2, NULL)", done.stderr
+
+
+@settings(derandomize=True, deadline=None, database=None, max_examples=30)
+@given(seed=st.integers(0, 1 << 30), keys=st.sampled_from([1, 2, 40]), rows=st.sampled_from([30, 300]))
+def test_many_moments_of_few_keys(seed: int, keys: int, rows: int) -> None:
+    """The join as of moments finds the same where a key has hundreds of moments and of versions, some of them alike."""
+    dice = random.Random(seed)
+    moments = [((dice.randrange(keys), at), dice.choice([-1, 1, 2])) for at in dice.sample(range(2 * rows), rows)]
+    validities = [dice.choice([dice.randrange(2 * rows), 1 << 62]) for _ in range(rows)]
+    versions = [((dice.randrange(keys), dice.randrange(5), end), dice.choice([-1, 1])) for end in validities]
+    one = ArrowBag.weighted(Schema.parse("k int, at bigint"), moments)
+    other = ArrowBag.weighted(Schema.parse("j int, v int, valid bigint"), versions)
+    for where in (None, Expression("`v` > 1"), Expression("concat('v', `v`) > 'v1'")):
+        found = one.join_as_of(other, "at", "valid", [("k", "j")], where)
+        assert found == join_and_compare(one, other, "at", "valid", [("k", "j")], where)
+
+
+def test_a_limit_on_pairs() -> None:
+    """Inside the limit a join that would make more pairs is refused before it makes them; outside it is not."""
+    one, other = bag("k int", (0,), (1,), (None,)), bag("j int", (0,), (1,), (2,))
+    with at_most_pairs(2):
+        assert len(one.join(other, [("k", "j")])) == 2
+        with pytest.raises(TooManyPairs):
+            one.join(other)
+        with at_most_pairs(None):
+            assert len(one.join(other)) == 9
+    assert len(one.join(other)) == 9

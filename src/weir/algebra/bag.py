@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Self, TypeVar
 
-from weir.algebra.expression import Expression
+from weir.algebra.expression import Expression, conjunction
 from weir.algebra.types import Row, Schema
 
 Pairs = Sequence[tuple[str, str]]  # (my column, the other bag's column), compared with =
@@ -62,6 +62,13 @@ class Bag(Protocol):
         cross product.
         """
 
+    def join_as_of(
+        self, other: Self, moment: str, validity: str, on: Pairs = (), where: Expression | None = None
+    ) -> Self:
+        """``join`` with the other bag as it was at each of my tuples' own ``moment``: its tuples count only where that
+        is less than their ``validity``, a column that does not go into the result and that ``where`` does not read.
+        """
+
     def distinct(self) -> Self:
         """Every tuple of positive weight, once. (The keyed algorithms' set semantics; not linear.)"""
 
@@ -95,3 +102,10 @@ def total(first: B, *others: B) -> B:
     for other in others:
         result = result + other
     return result
+
+
+def join_and_compare(mine: B, other: B, moment: str, validity: str, on: Pairs, where: Expression | None) -> B:
+    """``join_as_of`` by its definition."""
+    in_time = Expression(f"`{moment}` < `{validity}`")
+    joined = mine.join(other, on, conjunction([in_time, *([where] if where is not None else [])]))
+    return joined.keep([name for name in joined.schema.names if name != validity])

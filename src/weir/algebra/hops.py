@@ -130,22 +130,17 @@ def answer(lookup: Lookup, table: Bag) -> Bag:
     return rows.keep(lookup.columns)
 
 
-def extend(
-    partial: Partial, slot: int, rows: Bag, extra: tuple[str, ...] = (), condition: Expression | None = None
-) -> Partial:
+def extend(partial: Partial, slot: int, rows: Bag, as_of: tuple[str, str] | None = None) -> Partial:
     """The partial joined with rows of one more slot (of either sign), by every condition that is now complete.
 
-    ``extra`` names columns of ``rows`` that are not the table's, for use in a ``condition`` of the caller's; they are
-    dropped afterwards.
+    ``as_of``: a column of the partial's and one of ``rows`` that is not the table's, the moment and the validity of
+    ``join_as_of``.
     """
-    joined = partial.joined | {slot}
-    complete = _completed(partial.term, partial.joined, slot)
-    where = conjunction([*complete, *([condition] if condition is not None else [])])
+    where = conjunction(_completed(partial.term, partial.joined, slot))
     ties = _ties(partial.term, partial.joined, slot)
-    bag = partial.bag.join(_qualified(partial.term, slot, rows, extra), ties, where)
-    if extra:
-        bag = bag.keep([name for name in bag.schema.names if name not in extra])
-    return Partial(partial.term, joined, bag)
+    others = _qualified(partial.term, slot, rows, as_of[1:] if as_of else ())
+    joined = partial.bag.join_as_of(others, *as_of, ties, where) if as_of else partial.bag.join(others, ties, where)
+    return Partial(partial.term, partial.joined | {slot}, joined)
 
 
 def finish(partial: Partial, extra: tuple[str, ...] = ()) -> Bag:

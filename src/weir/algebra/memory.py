@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from weir.algebra.bag import Pairs
+from weir.algebra.bag import Pairs, join_and_compare
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
 from weir.algebra.types import BIGINT, Column, Row, Schema, normalise_row, sort_key
@@ -113,6 +113,11 @@ class MemoryBag:
             if passes is None or passes(row + partner) is True
         )
         return MemoryBag(schema, dict(rows))  # pairs of distinct rows are distinct, and no product of weights is zero
+
+    def join_as_of(
+        self, other: MemoryBag, moment: str, validity: str, on: Pairs = (), where: Expression | None = None
+    ) -> MemoryBag:
+        return join_and_compare(self, other, moment, validity, on, where)
 
     def _index(self, positions: tuple[int, ...]) -> Mapping[Row, list[tuple[Row, int]]]:
         """Rows by key; rows with a NULL in the key are left out, since NULL joins nothing."""

@@ -33,7 +33,6 @@ Member = tuple[int, Update] | Packed
 Members = Numbered | Packed  # a driver with large batches packs them: one bag per table for all of them
 ARRIVAL, VALIDITY = "__arrival", "__validity"
 FOR_EVER = 1 << 62
-_STILL_VALID = Expression(f"`{ARRIVAL}` < `{VALIDITY}`")
 
 
 def width(view: View) -> int:
@@ -121,7 +120,7 @@ def compensated(view: View, index: int, slot: int, read: Bag, arrived: Members) 
 
 def join_valid(partial: Partial, slot: int, rows: Bag) -> Partial:
     """The partial joined with compensated rows, every row of it with the table as of its own number."""
-    return extend(partial, slot, rows, (VALIDITY,), _STILL_VALID)
+    return extend(partial, slot, rows, (ARRIVAL, VALIDITY))
 
 
 @lru_cache(maxsize=256)

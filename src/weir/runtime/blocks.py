@@ -184,15 +184,6 @@ class PackedUpdates:
     def rows(self) -> int:
         return sum(table.num_rows for _, table in self.tables.values())
 
-    def hottest(self, columns: Mapping[Relation, Iterable[str]]) -> int:
-        """The most rows that agree in one of these columns of their table."""
-        counts = [
-            pc.max(table.column(name).value_counts().field("counts")).as_py()
-            for relation, (_, table) in self.tables.items()
-            for name in columns.get(relation, ())
-        ]
-        return max(counts, default=0)
-
     def slices(self, count: int) -> list[PackedUpdates]:
         """Parts of about equal size that add up to the whole."""
         ends = [self.rows * part // count for part in range(count + 1)]
@@ -208,7 +199,7 @@ class PackedUpdates:
         return PackedUpdates(parts)
 
     def only(self, relation: Relation) -> PackedUpdates:
-        return PackedUpdates({relation: self.tables[relation]})
+        return PackedUpdates({relation: self.tables[relation]} if relation in self.tables else {})
 
 
 def pack(updates: Iterable[tuple[int, Update]], relations: Iterable[Relation] | None = None) -> PackedUpdates:

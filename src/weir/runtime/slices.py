@@ -1,8 +1,9 @@
 """One slice of a batch taken through all hops by itself: what a Spark task does.
 
 The procedure is the algorithms' own ``sweep``; here it is only driven. Memory stays bounded however far a slice fans
-out, because the sweep is linear in every answer: when an answer is large, the procedure is continued once per piece of
-it, one piece to its end before the next (the compensation goes with the first piece only). That needs a sweep with one
+out, because the sweep is linear in every answer and in its compensation: when an answer is large, or would meet too
+much in the join, the procedure is continued once per piece of it, one piece to its end before the next (what arrived
+later goes with the first piece only, and is cut as well where that is still too much). That needs a sweep with one
 partial result, so a slice that fans out is first taken apart by the slot it starts from.
 """
 
@@ -22,8 +23,10 @@ from weir.algorithms.procedure import Procedure, Reply
 from weir.algorithms.sweeping import number, sweep
 from weir.runtime.blocks import PackedUpdates, needed_schemas
 from weir.spark.arrow_bag import ArrowBag
+from weir.spark.arrow_keys import TooManyPairs, at_most_pairs
 
 MOST_ROWS = 50_000  # of one answer; more of them go through the hops piece by piece
+MOST_PAIRS = 2_000_000  # that one join makes
 KEYS_AT_ONCE = 5_000
 Look = Callable[[Lookup], pa.Table]
 
@@ -44,18 +47,25 @@ class OneSlot:
 
 
 def swept(
-    view: View, batch: PackedUpdates, arrived: PackedUpdates, look: Look, most_rows: int = MOST_ROWS
+    view: View,
+    batch: PackedUpdates,
+    arrived: PackedUpdates,
+    look: Look,
+    most_rows: int = MOST_ROWS,
+    most_pairs: int = MOST_PAIRS,
 ) -> Iterator[ArrowBag]:
     """The view's change by a slice of a batch, in bags of its columns and ARRIVAL that add up to it.
 
     ``arrived``: every update that the answers have seen and some row of the batch must not see.
     """
-    task = _Task(view, arrived, look, most_rows)
+    task = _Task(view, arrived, look, most_rows, most_pairs)
     try:
-        yield from task.together(batch)
-    except FansOut:
+        found = task.together(batch)
+    except (FansOut, TooManyPairs):
         for offset in _starts(view, batch):
             yield from task.piece_by_piece(Procedure.start(sweep, view, OneSlot(batch, offset)))
+    else:
+        yield from found
 
 
 def _starts(view: View, batch: PackedUpdates) -> Iterator[int]:
@@ -68,8 +78,9 @@ def _starts(view: View, batch: PackedUpdates) -> Iterator[int]:
 class _Task:
     """Drives sweeps of one view over one set of answers."""
 
-    def __init__(self, view: View, arrived: PackedUpdates, look: Look, most_rows: int) -> None:
-        self.view, self.arrived, self.look, self.most_rows = view, arrived, look, most_rows
+    def __init__(self, view: View, arrived: PackedUpdates, look: Look, most_rows: int, most_pairs: int) -> None:
+        self.view, self.arrived, self.look = view, arrived, look
+        self.most_rows, self.most_pairs = most_rows, most_pairs
         self.schemas = needed_schemas([view])
 
     def together(self, batch: PackedUpdates) -> list[ArrowBag]:
@@ -80,7 +91,7 @@ class _Task:
             rows = self.look(lookup)
             if rows.num_rows > self.most_rows:
                 raise FansOut
-            procedure = procedure.send(self._reply(lookup, rows, self.arrived))
+            procedure = self._continued(procedure, lookup, rows, self.arrived)
         return [procedure.result] if procedure.result is not None else []
 
     def piece_by_piece(self, procedure: Procedure) -> Iterator[ArrowBag]:
@@ -88,14 +99,43 @@ class _Task:
             if procedure.result is not None:
                 yield procedure.result
             return
-        lookup, arrived = _asked(procedure), self.arrived
+        lookup = _asked(procedure)
+        arrived = self.arrived.only(lookup.relation)
         for rows in _pieces(lookup, self.look, self.most_rows):
-            yield from self.piece_by_piece(procedure.send(self._reply(lookup, rows, arrived)))
+            yield from self._in_parts(procedure, lookup, rows, arrived)
             arrived = PackedUpdates({})
 
-    def _reply(self, lookup: Lookup, rows: pa.Table, arrived: PackedUpdates) -> Reply:
+    def _in_parts(
+        self, procedure: Procedure, lookup: Lookup, rows: pa.Table, arrived: PackedUpdates
+    ) -> Iterator[ArrowBag]:
+        """Continues with a piece of an answer, halved until what it meets is not too much."""
+        try:
+            following = self._continued(procedure, lookup, rows, arrived)
+        except TooManyPairs:
+            for half in _halves(rows, arrived):
+                yield from self._in_parts(procedure, lookup, *half)
+        else:
+            yield from self.piece_by_piece(following)
+
+    def _continued(self, procedure: Procedure, lookup: Lookup, rows: pa.Table, arrived: PackedUpdates) -> Procedure:
         bag = ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), rows)
-        return Reply((bag,), arrived)  # type: ignore[arg-type]  # a sweep takes either form of updates
+        reply = Reply((bag,), arrived)  # type: ignore[arg-type]  # a sweep takes either form of updates
+        indivisible = rows.num_rows + arrived.rows <= 1
+        with at_most_pairs(None if indivisible else self.most_pairs):
+            return procedure.send(reply)
+
+
+def _halves(rows: pa.Table, arrived: PackedUpdates) -> Iterator[tuple[pa.Table, PackedUpdates]]:
+    """Two parts of an answer and of what arrived later: of the larger of the two, the other goes with the first."""
+    none = PackedUpdates({})
+    if rows.num_rows >= arrived.rows:
+        half = rows.num_rows // 2
+        yield rows.slice(0, half), arrived
+        yield rows.slice(half), none
+    else:
+        early, late = arrived.slices(2)
+        yield rows, early
+        yield rows.slice(0, 0), late
 
 
 def _pieces(lookup: Lookup, look: Look, most_rows: int) -> Iterator[pa.Table]:

@@ -38,7 +38,6 @@ from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.staging import Staged, Stager
 
 ROWS_IN_SLICE = 500  # fewer are not worth another task
-MOST_MEETINGS = 4_000_000  # pairs of changes of one key that are looked at together
 INLINE_BYTES, FILE_BYTES = 2 << 20, 64 << 20
 _ENVELOPE = "sweep int, rows binary, staged binary, costs binary"
 _BINARIES = [(name, pa.binary()) for name in ("rows", "staged", "costs")]
@@ -177,18 +176,7 @@ class _Work:
     def swept(self, order: SweepOrder, task: int, readers: _Readers) -> Iterator[ArrowBag]:
         slices = order.batch.slices(self.tasks)
         if task < len(slices):
-            for part in slices[task].slices(parts_for(order.view, slices[task], order.arrived)):
-                yield from swept(order.view, part, order.arrived, readers.look, self.most_rows)
-
-
-def parts_for(view: View, batch: PackedUpdates, arrived: PackedUpdates) -> int:
-    """In how many parts a slice is swept, so that rows of one key that changed very often do not meet all at once."""
-    columns: dict[Relation, set[str]] = defaultdict(set)
-    for term in view.terms:
-        for slot, name in ((at, name) for e in term.equalities for at, name, _, _ in e.sides()):
-            columns[term.slots[slot].relation].add(name.removeprefix(f"{term.slots[slot].alias}."))
-    meetings = batch.hottest(columns) * arrived.hottest(columns)
-    return max(1, min(batch.rows, -(-meetings // MOST_MEETINGS)))
+            yield from swept(order.view, slices[task], order.arrived, readers.look, self.most_rows)
 
 
 def _tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:

@@ -26,7 +26,8 @@ from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import BIGINT, Column, Row, Schema, Type, Value, normalise_row
 from weir.spark.arrow_conditions import Condition, condition, python_rows
-from weir.spark.arrow_keys import Keys, found, meeting
+from weir.spark.arrow_keys import Keys, RowPairs, codes, found, meeting
+from weir.spark.arrow_spans import meeting_at, spans
 
 WEIGHT = "__weight"
 
@@ -139,12 +140,34 @@ class ArrowBag:
         if filter_ is not None and filter_.on_columns is None:
             self._consolidate(), other._consolidate()
         pairs = meeting(self._keys(left for left, _ in on), other._keys(right for _, right in on), self._sizes(other))
-        mine, theirs = pairs if filter_ is None else self._passing(other, pairs, filter_)
-        return self._paired(other, schema, mine, theirs)
+        return self._paired(other, schema, pairs, filter_)
 
-    def _passing(self, other: ArrowBag, pairs: tuple[Any, Any], filter_: Condition) -> tuple[Any, Any]:
+    def join_as_of(
+        self, other: ArrowBag, moment: str, validity: str, on: Pairs = (), where: Expression | None = None
+    ) -> ArrowBag:
+        times = spans(other._table, validity, WEIGHT)  # netted: as good as consolidated
+        rows = ArrowBag(other.schema.only([name for name in other.schema.names if name != validity]), times.rows)
+        schema = self.schema.joined(rows.schema)
+        filter_ = condition(where, schema) if where is not None else None
+        if filter_ is not None and filter_.on_columns is None:
+            self._consolidate()
+        keys = codes(self._keys(left for left, _ in on), rows._keys(right for _, right in on), self._sizes(rows))
+        pairs = meeting_at(keys, self._table.column(moment).to_numpy(), times.since, times.until)
+        return self._paired(rows, schema, pairs, filter_)
+
+    def _paired(self, other: ArrowBag, schema: Schema, pairs: RowPairs, filter_: Condition | None) -> ArrowBag:
+        """The pairs of rows that satisfy a condition, their weights multiplied."""
+        mine, theirs = map(pa.array, pairs)
+        if filter_ is not None:
+            mine, theirs = self._passing(other, mine, theirs, filter_)
+        left, right = self._table.take(mine), other._table.take(theirs)
+        weights = pc.multiply_checked(left.column(WEIGHT), right.column(WEIGHT))
+        columns = [*left.columns[:-1], *right.columns[:-1]]
+        # Pairs of distinct tuples are distinct, and no product of weights is zero.
+        return ArrowBag(schema, _table(schema, columns, weights), self._consolidated and other._consolidated)
+
+    def _passing(self, other: ArrowBag, mine: Any, theirs: Any, filter_: Condition) -> tuple[Any, Any]:
         """The pairs that satisfy a condition; only the columns it reads are fetched for all of them."""
-        mine, theirs = pairs
         read = filter_.schema.names
         left = self._table.select([name for name in read if name in self.schema.names]).take(mine)
         right = other._table.select([name for name in read if name in other.schema.names]).take(theirs)
@@ -152,13 +175,6 @@ class ArrowBag:
         columns = [*left.columns, *right.columns, mine]
         mask = filter_.mask(pa.table(columns, [*left.column_names, *right.column_names, "row number"]))
         return mine.filter(mask), theirs.filter(mask)
-
-    def _paired(self, other: ArrowBag, schema: Schema, mine: Any, theirs: Any) -> ArrowBag:
-        left, right = self._table.take(mine), other._table.take(theirs)
-        weights = pc.multiply_checked(left.column(WEIGHT), right.column(WEIGHT))
-        columns = [*left.columns[:-1], *right.columns[:-1]]
-        # Pairs of distinct tuples are distinct, and no product of weights is zero.
-        return ArrowBag(schema, _table(schema, columns, weights), self._consolidated and other._consolidated)
 
     # -- keys and sets (not linear) ------------------------------------------------------------------------------------
 
@@ -187,7 +203,7 @@ class ArrowBag:
     def _filter_by(self, keys: ArrowBag, on: Pairs, wanted: bool, nulls_match: bool) -> ArrowBag:
         present = keys.positive()
         mine, theirs = self._keys(left for left, _ in on), present._keys(right for _, right in on)
-        return self._same(self._table.take(found(mine, theirs, self._sizes(present), wanted, nulls_match)))
+        return self._same(self._table.take(pa.array(found(mine, theirs, self._sizes(present), wanted, nulls_match))))
 
     # -- looking in ----------------------------------------------------------------------------------------------------
 

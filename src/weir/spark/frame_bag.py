@@ -25,7 +25,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weir.algebra.bag import Pairs
+from weir.algebra.bag import Pairs, join_and_compare
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
@@ -154,6 +154,11 @@ class FrameBag:
         weight = F.col(_WEIGHT) * F.col(_OTHER_WEIGHT)
         # Pairs of distinct tuples are distinct, and no product of weights is zero.
         return FrameBag(schema, pairs._select(pairs._columns(), weight), self._consolidated and other._consolidated)
+
+    def join_as_of(
+        self, other: FrameBag, moment: str, validity: str, on: Pairs = (), where: Expression | None = None
+    ) -> FrameBag:
+        return join_and_compare(self, other, moment, validity, on, where)
 
     # -- keys and sets (not linear) ------------------------------------------------------------------------------------
 
