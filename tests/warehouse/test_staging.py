@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ def staged_by_tasks(spark: SparkSession, stager: Stager, table: pa.Table, tasks:
 
 
 def signed_rows(dice: random.Random) -> pa.Table:
-    rows = [(dice.randint(0, 9), dice.choice(["p", "q", "", None])) for _ in range(40)]
-    return batch(AB, [(row, dice.choice([-1, 1, 1, 2]), dice.randint(2, 4)) for row in rows])
+    """No two of them are the same row at the same arrival."""
+    every = [((a, b), arrival) for a in range(10) for b in ("p", "q", "", None) for arrival in (2, 3, 4)]
+    return batch(AB, [(row, dice.choice([-1, 1, 1, 2]), arrival) for row, arrival in dice.sample(every, 40)])
 
 
 @pytest.mark.spark
@@ -95,6 +97,20 @@ def test_weight_and_arrival_have_defaults(tmp_path: Path) -> None:
 def test_rows_that_cancel_leave_no_file(tmp_path: Path) -> None:
     """Weight zero is nothing, and nothing is not written; an empty part changes no sum."""
     store = ViewStore.create(tmp_path / "view", AB)
-    nothing = pickle.loads(pickle.dumps(store.stager())).write(ab((1, "x", 0)))
-    assert nothing == Staged() == nothing + Staged()
+    for rows in (ab((1, "x", 0)), ab((1, "x", 2), (1, "x", -1), (1, "x", -1))):
+        nothing = pickle.loads(pickle.dumps(store.stager())).write(rows)
+        assert nothing == Staged() == nothing + Staged()
     assert store.place.listing("log") == {}
+
+
+@pytest.mark.parametrize("hash_bits", [1, 64])
+def test_equal_rows_of_one_arrival_are_stored_once(tmp_path: Path, hash_bits: int) -> None:
+    """Their weights add up; rows of another arrival, or that only share the hash, stay as they are."""
+    store = ViewStore.create(tmp_path / "view", AB)
+    signed = [((1, "x"), 1, 1), ((1, "x"), 1, 2), ((2, None), 1, 1), ((2, None), 2, 1), ((3, "y"), 1, 1)]
+    gone = [((4, "z"), 1, 2), ((4, "z"), -1, 2)]
+    staged = replace(store.stager(), hash_bits=hash_bits).write(batch(AB, [*signed, *gone]))
+    stored = store.place.read_parquet([file.name for file in staged.files], store.log.arrow)
+    rows = {(row["a"], row["b"], row[WEIGHT], row[ARRIVAL]) for row in stored.to_pylist()}
+    assert rows == {(1, "x", 1, 1), (1, "x", 1, 2), (2, None, 3, 1), (3, "y", 1, 1)}
+    assert staged.rows == 4

@@ -185,18 +185,16 @@ class PackedUpdates:
         return sum(table.num_rows for _, table in self.tables.values())
 
     def slices(self, count: int) -> list[PackedUpdates]:
-        """Parts of about equal size that add up to the whole."""
-        ends = [self.rows * part // count for part in range(count + 1)]
-        return [part for low, high in pairwise(ends) if (part := self._between(low, high)).tables]
-
-    def _between(self, low: int, high: int) -> PackedUpdates:
-        parts, before = {}, 0
+        """Parts that add up to the whole, each with about the same share of every table: a change of one table may
+        make far more work than one of another.
+        """
+        parts: list[dict[Relation, tuple[Schema, pa.Table]]] = [{} for _ in range(count)]
         for relation, (schema, table) in self.tables.items():
-            start, end = max(low - before, 0), min(high - before, table.num_rows)
-            if start < end:
-                parts[relation] = (schema, table.slice(start, end - start).combine_chunks())
-            before += table.num_rows
-        return PackedUpdates(parts)
+            ends = [table.num_rows * part // count for part in range(count + 1)]
+            for part, (low, high) in zip(parts, pairwise(ends), strict=True):
+                if low < high:
+                    part[relation] = (schema, table.slice(low, high - low).combine_chunks())
+        return [PackedUpdates(part) for part in parts if part]
 
     def only(self, relation: Relation) -> PackedUpdates:
         return PackedUpdates({relation: self.tables[relation]} if relation in self.tables else {})

@@ -185,12 +185,13 @@ def _tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 
 def _stored(bag: ArrowBag, order: SweepOrder) -> pa.Table:
-    """A delta's rows as the view store takes them, netted per arrival."""
-    arrivals = order.numbering(bag.table.column(ARRIVAL))
-    numbered = bag.table.set_column(bag.schema.names.index(ARRIVAL), ARRIVAL, arrivals)
-    netted = ArrowBag(bag.schema, numbered).table
-    renamed = [*order.view.columns, STORED_ARRIVAL, STORED_WEIGHT]
-    return netted.rename_columns(renamed)
+    """A delta's rows as the view store takes them, which nets them."""
+    return _numbered(bag.rows, order).rename_columns([*order.view.columns, STORED_ARRIVAL, STORED_WEIGHT])
+
+
+def _numbered(rows: pa.Table, order: SweepOrder) -> pa.Table:
+    arrivals = order.numbering(rows.column(ARRIVAL))
+    return rows.set_column(rows.column_names.index(ARRIVAL), ARRIVAL, arrivals)
 
 
 @dataclass(frozen=True)
@@ -205,9 +206,8 @@ class _RawRows:
         for task in _tasks(batches):
             with _Readers(self.work.access, [order.view]) as readers:
                 for bag in self.work.swept(order, task, readers):
-                    arrivals = order.numbering(bag.table.column(ARRIVAL))
-                    rows = bag.table.set_column(bag.schema.names.index(ARRIVAL), ARRIVAL, arrivals)
-                    yield from rows.combine_chunks().to_batches(max_chunksize=20_000)
+                    netted = _numbered(bag.table, order)  # Spark's expressions must not meet rows that cancel
+                    yield from netted.combine_chunks().to_batches(max_chunksize=20_000)
 
 
 @dataclass(frozen=True)

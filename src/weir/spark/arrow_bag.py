@@ -75,6 +75,11 @@ class ArrowBag:
         """Every tuple once: the columns and WEIGHT."""
         return self._consolidate()
 
+    @property
+    def rows(self) -> pa.Table:
+        """The rows as they are, a tuple perhaps in several whose weights add up: for those who add up anyway."""
+        return self._table
+
     # -- linear structure ----------------------------------------------------------------------------------------------
 
     def __add__(self, other: ArrowBag) -> ArrowBag:

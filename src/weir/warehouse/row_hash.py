@@ -1,8 +1,9 @@
-"""The 64-bit hash of a row's columns: Spark's ``xxhash64``, computed on Arrow without Spark.
+"""The 64-bit hash of a row's columns: Spark's ``xxhash64``, and the same computed on Arrow without Spark.
 
-Base files come from Spark, small deltas from the driver; both must give one row the same hash. The columns are chained:
-each column's hash is the next one's seed, and NULL passes the seed on. The hash only finds candidates: readers compare
-the columns too.
+Base files come from Spark, deltas from tasks and the driver; both must give one row the same hash. The columns are
+chained: each column's hash is the next one's seed, and NULL passes the seed on. A text or binary value goes in as its
+own hash, a number: so equal texts are hashed once, however many rows of a join repeat them. The hash only finds
+candidates: readers compare the columns too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from weir.algebra.types import MAX_PRECISION
+from weir.algebra.types import MAX_PRECISION, Schema
 
 SEED = 42
 P1, P2, P3, P4, P5 = (
@@ -24,6 +25,12 @@ P1, P2, P3, P4, P5 = (
     )
 )  # fmt: skip
 Words = Any  # a numpy array of 64-bit words
+
+
+def spark_hash(schema: Schema) -> str:
+    """The hash of a row, in Spark SQL."""
+    columns = [(f"`{column.name.replace('`', '``')}`", column.type.name in ("string", "binary")) for column in schema]
+    return f"xxhash64({', '.join(f'xxhash64({name})' if text else name for name, text in columns)})"
 
 
 def row_hashes(table: pa.Table, bits: int = 64) -> pa.Array:
@@ -39,6 +46,8 @@ def _chain(values: Any, seeds: Words) -> Words:
     values = values.chunk(0) if isinstance(values, pa.ChunkedArray) and values.num_chunks else values
     if len(values) == 0:
         return seeds
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return _hash_words(_digests(values), seeds)
     hashed = _hash(values, seeds)
     return np.where(values.is_null().to_numpy(zero_copy_only=False), seeds, hashed)
 
@@ -47,8 +56,6 @@ def _hash(values: Any, seeds: Words) -> Words:
     type_ = values.type
     if pa.types.is_decimal(type_):
         return _hash_words(_unscaled(values), seeds) if type_.precision <= 18 else _hash_bytes(_big(values), seeds)
-    if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        return _hash_bytes(values.cast(pa.binary()).to_pylist(), seeds)
     if pa.types.is_float64(type_):
         return _hash_words(values.fill_null(0).to_numpy().view(np.uint64), seeds)
     if pa.types.is_float32(type_):
@@ -56,6 +63,14 @@ def _hash(values: Any, seeds: Words) -> Words:
     if pa.types.is_timestamp(type_) or pa.types.is_int64(type_):
         return _hash_words(values.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64), seeds)
     return _hash_halves(_small_integers(values), seeds)
+
+
+def _digests(values: Any) -> Words:
+    """Each text's or binary value's own hash; NULL's is the seed."""
+    encoded = values.dictionary_encode()
+    different = encoded.dictionary.cast(pa.binary()).to_pylist()
+    digests = np.array([*(xxhash.xxh64_intdigest(value, SEED) for value in different), SEED], dtype=np.uint64)
+    return digests[encoded.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)]
 
 
 def _small_integers(values: Any) -> Words:

@@ -26,6 +26,7 @@ from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, greatest
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.place import Place
+from weir.warehouse.row_hash import spark_hash
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile, describe_file
 
 TURN, CHANGE, KNOWN = "_weir_turn", "_weir_change", "_weir_known"
@@ -199,7 +200,7 @@ class SparkEngine:
         weight = F.col(WEIGHT).cast("bigint") if WEIGHT in batch.columns else F.lit(1).cast("bigint")
         when = F.col(ARRIVAL).cast("bigint") if ARRIVAL in batch.columns else F.lit(arrival).cast("bigint")
         rows = batch.select(*columns, weight.alias(WEIGHT), when.alias(ARRIVAL))
-        hashed = F.xxhash64(*self.names)
+        hashed = F.expr(spark_hash(self.schema))
         bits = self.log.hash_bits
         return rows.withColumn(HASH, hashed if bits == 64 else hashed.bitwiseAND(F.lit((1 << bits) - 1)))
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.types import Schema
-from weir.warehouse.columns import ARRIVAL, WEIGHT, fit, integers, stored_arrow
+from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, fit, integers, stored_arrow
 from weir.warehouse.errors import BadColumns
 from weir.warehouse.place import Place
 from weir.warehouse.row_hash import row_hashes
 from weir.warehouse.statistics import TAIL, DataFile, describe_file
+
+_ODD = np.int64(0x1E3779B97F4A7C15)  # spreads arrival numbers over all bits
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,7 @@ class Stager:
 
     def write(self, table: pa.Table) -> Staged:
         """The view's columns, with WEIGHT (else 1) and ARRIVAL (else the stager's). No rows, no file."""
-        stored = self.stored(table, self.arrival)
-        return Staged(self.write_stored(stored.filter(pc.not_equal(stored.column(WEIGHT), 0)), TAIL))
+        return Staged(self.write_stored(netted(self.stored(table, self.arrival)), TAIL))
 
     def stored(self, batch: pa.Table, arrival: int | None) -> pa.Table:
         """A batch as the files hold it."""
@@ -67,3 +69,25 @@ class Stager:
         name = self.place.new_name(folder)
         self.place.write_parquet(table, name)
         return (describe_file(self.place, name),)
+
+
+def netted(stored: pa.Table) -> pa.Table:
+    """Equal rows of one arrival as one, without those whose weights cancel.
+
+    The hashes say which rows can be equal to another at all. These are few as a rule, and only they are compared.
+    """
+    rows = stored.filter(pc.not_equal(stored.column(WEIGHT), 0))
+    hashes, arrivals = (rows.column(name).to_numpy() for name in (HASH, ARRIVAL))
+    mixed = hashes ^ (arrivals * _ODD)
+    ordered = np.sort(mixed)
+    twins = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(twins):
+        return rows
+    perhaps = pa.array(np.isin(mixed, twins))
+    return pa.concat_tables([rows.filter(pc.invert(perhaps)), _summed(rows.filter(perhaps))])
+
+
+def _summed(stored: pa.Table) -> pa.Table:
+    columns = [name for name in stored.column_names if name != WEIGHT]
+    sums = stored.group_by(columns).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])
+    return sums.filter(pc.not_equal(sums.column(WEIGHT), 0)).select(stored.column_names).cast(stored.schema)
