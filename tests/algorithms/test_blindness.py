@@ -69,6 +69,11 @@ class SealedBag:
     def join(self, other: SealedBag, on: Pairs = (), where: Expression | None = None) -> SealedBag:
         return SealedBag(self.inside.join(other.inside, on, where))
 
+    def join_as_of(
+        self, other: SealedBag, moment: str, validity: str, on: Pairs = (), where: Expression | None = None
+    ) -> SealedBag:
+        return SealedBag(self.inside.join_as_of(other.inside, moment, validity, on, where))
+
     def distinct(self) -> SealedBag:
         return SealedBag(self.inside.distinct())
 

@@ -118,7 +118,7 @@ def test_global_transactions(open_shop: OpenShop, name: str) -> None:
 
 
 def test_a_global_transaction_is_shown_when_its_last_part_is_in(open_shop: OpenShop) -> None:
-    """A part that came alone waits, across a restart too; with the last part all of it is shown at once."""
+    """A part that came alone waits in the queue, across a restart too; with the last part all is shown at once."""
     shop = open_shop()
     shop.view(consistency="strong", strategy="g-strobe", transactions="global")
     shop.catch_up()
@@ -129,9 +129,16 @@ def test_a_global_transaction_is_shown_when_its_last_part_is_in(open_shop: OpenS
     shop.restart()
     shop.warehouse.run(seconds=1)
     assert shop.state() == before
+    assert _queue(shop) == 1
     shop.write_global_part("g1", whole, "crm", "INSERT INTO customer VALUES (5, 'Eve', 'Ulm')")
     shop.catch_up()
+    assert _queue(shop) == 0
     assert shop.assert_right("strong").rows == 4
+
+
+def _queue(shop: Shop) -> int:
+    (view,) = shop.warehouse.status()["views"]
+    return int(view["queue"])
 
 
 def test_the_basic_algorithm_is_wrong(open_shop: OpenShop) -> None:

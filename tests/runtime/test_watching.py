@@ -129,7 +129,7 @@ def test_the_status_is_truthful(open_shop: OpenShop) -> None:
     (view,) = status["views"]
     assert (status["running"], status["process"]) == (True, os.getpid())
     assert (view["state"], view["problem"], view["level"], view["strategy"]) == ("running", "", "complete", "pvm-cc")
-    assert (view["transactions"], view["arrival"], view["commits"]) == (2, 2, 2)
+    assert (view["transactions"], view["queue"], view["arrival"], view["commits"]) == (2, 0, 2, 2)
     assert view["positions"] == shop.warehouse.store("lines").positions()
     assert 0 <= view["lag"] <= status["time"] - asked
     sources = {source["name"]: source for source in status["sources"]}
@@ -166,6 +166,7 @@ def test_metrics_in_prometheus_format(open_shop: OpenShop) -> None:
     assert all(name.partition("{")[0] in typed for name in samples)
     assert all(float(value) >= 0 for value in samples.values())
     assert samples['weir_view_transactions_total{view="lines"}'] == "1"
+    assert samples['weir_view_queue{view="lines"}'] == "0"
     assert samples['weir_source_up{source="crm"}'] == samples["weir_up"] == "1"
     assert int(samples["weir_asked_lookups_total"]) == shop.warehouse.status()["asked"]["lookups"] == 2
     assert json.loads(_get(port, "/status"))["views"][0]["name"] == "lines"

@@ -112,7 +112,8 @@ def progress(warehouse: Warehouse, console: Console) -> Iterator[Any]:
 
 def line(status: dict[str, Any]) -> str:
     views = (
-        f"{view['name']} {view['state']}, {view['transactions']} transactions, lag {seconds_text(view.get('lag'))}"
+        f"{view['name']} {view['state']}, {view['transactions']} transactions, {view['queue']} in the queue, "
+        f"lag {seconds_text(view.get('lag'))}"
         for view in status["views"]
     )
     return "; ".join(views)
@@ -120,12 +121,13 @@ def line(status: dict[str, Any]) -> str:
 
 def tables(status: dict[str, Any]) -> Group:
     """Two tables: the views, and the sources."""
-    views = plain_table("view", "strategy", "level", "state", "transactions", "commits", "lag", "last commit")
+    views = plain_table("view", "strategy", "level", "state", "transactions", "queue", "commits", "lag", "last commit")
     elapsed = max(status["time"] - status["started"], 1e-9) if status["running"] else 0.0
     for view in status["views"]:
         views.add_row(
             view["name"], view.get("strategy", ""), view.get("level", ""), _state(view), _counted(view, elapsed),
-            str(view.get("commits", "")), seconds_text(view.get("lag")), _moment(view.get("last_commit")),
+            str(view.get("queue", "")), str(view.get("commits", "")), seconds_text(view.get("lag")),
+            _moment(view.get("last_commit")),
         )  # fmt: skip
     sources = plain_table("source", "kind", "place", "reachable", "transactions", "lag")
     for each in status["sources"]:

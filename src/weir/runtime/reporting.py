@@ -24,7 +24,9 @@ STATUS = "status.json"
 
 
 def status_of(engine: Engine | None, path: str, names: Sequence[str], tables: Tables, started: float) -> dict[str, Any]:
-    """``lag``: seconds since everything then visible at a view's sources was committed."""
+    """``lag``: seconds since everything then visible at a view's sources was committed. ``queue``: transactions that
+    were received and are not committed yet.
+    """
     now = time.time()
     document: dict[str, Any] = {"warehouse": path, "process": os.getpid(), "time": now, "started": started}
     if engine is None:
@@ -46,6 +48,7 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
         "state": unit.state,
         "problem": unit.problem,
         "transactions": unit.transactions,
+        "queue": unit.queue,
         "commits": unit.commits,
         "lag": now - unit.caught_up_at if unit.caught_up_at else None,
         "last_commit": unit.committed_at or None,
@@ -82,7 +85,7 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
 
 def with_absent(document: dict[str, Any], absent: Absent, tables: Tables) -> dict[str, Any]:
     """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
-    unknown = {"strategy": "", "level": "", "lag": None, "transactions": 0, "commits": 0, "arrival": 0}
+    unknown = {"strategy": "", "level": "", "lag": None, "transactions": 0, "queue": 0, "commits": 0, "arrival": 0}
     views = [
         {**unknown, **_resting(name, tables), "state": WAITING, "problem": problem}
         for name, problem in absent.problems.items()

@@ -220,9 +220,9 @@ class Engine:
             if unit.holds_back:
                 continue
             if rounds or self._wants_idle_commit(unit):
-                self.writer.start(UnitWrite(unit, rounds, dict(unit.positions)), seen)
+                self.writer.start(UnitWrite(unit, rounds, dict(unit.positions), unit.transactions), seen)
             elif not self.writer.busy(unit):
-                unit.caught_up_at = seen
+                unit.caught_up_at, unit.written = seen, unit.transactions
 
     def _wants_idle_commit(self, unit: Unit) -> bool:
         """So that a source whose other tables change can drop its log."""

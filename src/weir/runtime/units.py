@@ -244,6 +244,7 @@ class Unit:
     durable: dict[str, Position] = field(default_factory=dict)  # of its last commit
     overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
     transactions: int = 0
+    written: int = 0  # how many of them are committed, or are to be delivered once more
     commits: int = 0
     costs: Costs = field(default_factory=Costs)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
@@ -256,6 +257,11 @@ class Unit:
     @property
     def relations(self) -> tuple[Relation, ...]:
         return tuple(dict.fromkeys(relation for view in self.views for relation in view.view.relations))
+
+    @property
+    def queue(self) -> int:
+        """Transactions that it has received and not committed yet."""
+        return self.transactions - self.written
 
     @property
     def leader(self) -> MaintainedView:
@@ -287,6 +293,7 @@ class Unit:
         for view in self.views:
             view.stop()
         self.positions = dict(self.durable)
+        self.written = self.transactions
         self.overlap.clear()
 
     def receive(self, blocks: Sequence[Block]) -> None:
@@ -308,6 +315,7 @@ class UnitWrite:
     unit: Unit
     rounds: Mapping[str, RoundCommits]  # by view
     positions: Mapping[str, Position]
+    transactions: int  # that the unit has received by then
 
 
 def write(job: UnitWrite, spark: SparkSession) -> None:

@@ -43,7 +43,7 @@ class Writer:
     def _write(self, job: UnitWrite, seen: float) -> None:
         write(job, self._spark)
         unit = job.unit
-        unit.durable = dict(job.positions)
+        unit.durable, unit.written = dict(job.positions), job.transactions
         unit.commits += 1
         unit.committed_at, unit.caught_up_at = time.time(), seen
 
