@@ -6,11 +6,9 @@ file: then whoever asks does the work itself.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
-import threading
 from collections.abc import Callable, Mapping
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
@@ -19,7 +17,7 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.runtime.locking import FOLDER
-from weir.runtime.lookups import recognise
+from weir.runtime.serving import Server
 
 FILE = "control.json"
 Handler = Callable[..., Any]
@@ -31,27 +29,15 @@ class ControlServer:
     def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._key = secrets.token_hex(32)
-        self._listener = Listener(("127.0.0.1", 0))
+        self._server = Server("weir-control", Listener(("127.0.0.1", 0)), self._key.encode(), self._serve)
         self._file = Path(path) / FOLDER / FILE
-        self._closing = False
-        host, port = self._listener.address
+        host, port = self._server.address
         with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             json.dump({"host": host, "port": port, "key": self._key, "process": os.getpid()}, file)
-        threading.Thread(target=self._accept, name="weir-control", daemon=True).start()
-
-    def _accept(self) -> None:
-        while not self._closing:
-            try:
-                connection = self._listener.accept()
-            except OSError:  # one that went away at once, or the end
-                continue
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
-        with connection, contextlib.suppress(EOFError, OSError, AuthenticationError):
-            recognise(connection, self._key.encode())
-            request = json.loads(connection.recv_bytes())
-            connection.send_bytes(json.dumps(self._done(request), default=str).encode())
+        request = json.loads(connection.recv_bytes())
+        connection.send_bytes(json.dumps(self._done(request), default=str).encode())
 
     def _done(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -62,9 +48,7 @@ class ControlServer:
             return {"problem": f"{type(problem).__name__}: {problem}"}
 
     def close(self) -> None:
-        self._closing = True
-        with contextlib.suppress(OSError):
-            self._listener.close()
+        self._server.close()
         self._file.unlink(missing_ok=True)
 
 

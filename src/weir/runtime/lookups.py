@@ -8,21 +8,19 @@ docs/decisions/0017-lookups-from-tasks.md for what was measured.
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import secrets
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
+from weir.runtime.serving import Server
 from weir.sources.source import LookupAnswer, SnapshotReader, SourceError
 
 _LOOPBACK = "127.0.0.1"
@@ -74,12 +72,6 @@ class _Asking(SnapshotReader):
         self._connection.close()
 
 
-def recognise(connection: Connection, key: bytes) -> None:
-    """Both sides prove that they know the key, in the connection's own thread: a silent stranger delays nobody."""
-    deliver_challenge(connection, key)
-    answer_challenge(connection, key)
-
-
 def driver_address(spark: SparkSession) -> str:
     """Under which tasks reach this process: as Spark's driver, or, where that is another process (Spark Connect), by
     the address from which this machine reaches it.
@@ -109,27 +101,14 @@ class LookupServer:
     def __init__(self, ask: Ask, host: str = _LOOPBACK) -> None:
         self._ask = ask
         self._key = secrets.token_bytes(32)
-        self._listener = _listen(host)
-        self._closing = False
-        threading.Thread(target=self._accept, name="weir-lookups", daemon=True).start()
+        self._server = Server("weir-lookups", _listen(host), self._key, self._serve)
 
     def access(self, source: str, round_: int) -> ServedSnapshot:
-        host, port = self._listener.address[:2]
-        return ServedSnapshot((str(host), int(port)), self._key, source, round_)
-
-    def _accept(self) -> None:
-        while not self._closing:
-            try:
-                connection = self._listener.accept()
-            except OSError:  # one that went away at once, or the end
-                continue
-            threading.Thread(target=self._serve, args=(connection,), name="weir-lookup", daemon=True).start()
+        return ServedSnapshot(self._server.address, self._key, source, round_)
 
     def _serve(self, connection: Connection) -> None:
-        with connection, contextlib.suppress(EOFError, OSError, AuthenticationError):
-            recognise(connection, self._key)
-            while True:
-                connection.send_bytes(pickle.dumps(self._answered(*pickle.loads(connection.recv_bytes()))))
+        while True:
+            connection.send_bytes(pickle.dumps(self._answered(*pickle.loads(connection.recv_bytes()))))
 
     def _answered(self, source: str, round_: int, lookups: Sequence[Lookup]) -> Answers | Exception:
         try:
@@ -140,6 +119,4 @@ class LookupServer:
             return SourceError(f"source {source}: {type(problem).__name__}: {problem}")
 
     def close(self) -> None:
-        self._closing = True
-        with contextlib.suppress(OSError):
-            self._listener.close()
+        self._server.close()
