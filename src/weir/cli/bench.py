@@ -230,8 +230,9 @@ def tpch(
     outcomes = [measure(plan, all_apart, lambda text: progress.print(text, style="dim")) for plan in plans]
     from weir.bench.tpch import report
 
+    picture = report.picture(outcomes, out)
     if as_json:
-        typer.echo(json.dumps(report.document(outcomes), indent=1))
+        typer.echo(json.dumps({**report.document(outcomes), "picture": str(picture)}, indent=1))
     else:
         console = Console()
         for outcome in outcomes:
@@ -239,7 +240,7 @@ def tpch(
             console.print("\n".join([*report.remarks(outcome), ""]), highlight=False)
         for miss in report.misses(outcomes):
             console.print(f"target missed: {miss}", highlight=False)
-        console.print(f"picture: {report.picture(outcomes, out)}", highlight=False)
+        console.print(f"picture: {picture}", highlight=False)
     if not report.exact(outcomes):
         raise typer.Exit(1)
 

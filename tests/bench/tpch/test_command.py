@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,16 +12,17 @@ from weir.cli.main import app
 
 
 @pytest.mark.slow
-def test_the_view_is_kept_and_the_document_says_so() -> None:
+def test_the_view_is_kept_and_the_document_says_so(tmp_path: Path) -> None:
     """Exit code 0: neither the comparison with recomputation nor the audit finds a difference."""
     arguments = ["--scale", "0.001", "--sources", "sqlite", "--repeats", "1", "--changes", "1,40", "--json"]
-    result = CliRunner().invoke(app, ["bench", "tpch", *arguments])
+    result = CliRunner().invoke(app, ["bench", "tpch", *arguments, "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert [(row["changes"], row["differences"]) for row in document["rows"]] == [(1, 0), (40, 0)]
     for row in document["rows"]:
         assert min(row["weir_ms"], row["recompute_ms"], row["floor_ms"]) > 0
         assert min(row["weir_received_bytes"], row["floor_received_bytes"]) > 0
+    assert Path(document["picture"]).read_text().count("weir, scale 0.001") == 1
     (run,) = document["runs"]
     assert (run["audit"], run["floor_differences"] > 0, run["stored_bytes"] > 0) == (0, True, True)
     assert run["peak_memory"]["weir"]["jvm"] > run["peak_memory"]["floor"]["jvm"] == 0
