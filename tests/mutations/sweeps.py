@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.mutations.mutation import Case, Mutation
 from weir.algebra.bag import Bag, total
-from weir.algebra.expression import Expression
+from weir.algebra.expression import Expression, column
 from weir.algorithms import sweeping
 from weir.algorithms.nested_sweep import NestedSweep
 from weir.algorithms.procedure import Numbered, Reply
@@ -22,6 +22,12 @@ _compensated = sweeping.compensated
 def added(view: Any, index: int, slot: int, read: Bag, arrived: Numbered) -> Bag:
     later = sweeping._changes(view, index, slot, arrived, sweeping.VALIDITY)
     return total(read.tagged(sweeping.VALIDITY, sweeping.FOR_EVER), *later)
+
+
+def one_short(view: Any, index: int, slot: int, read: Bag, arrived: Numbered) -> Bag:
+    rows, validity = _compensated(view, index, slot, read, arrived), sweeping.VALIDITY
+    kept = [(name, column(name)) for name in rows.schema.names if name != validity]
+    return rows.project([*kept, (validity, Expression(f"`{validity}` - 1"))])
 
 
 def first_only(view: Any, index: int, slot: int, read: Bag, arrived: Numbered) -> Bag:
@@ -108,7 +114,7 @@ MUTATIONS = [
         "an update with the very next number is not taken out",
         "sweep",
         Case("union_source_local"),
-        patches={SWEEPING + "_STILL_VALID": Expression("`__arrival` + 1 < `__validity`")},
+        patches={SWEEPING + "compensated": one_short},
     ),
     Mutation(
         "sweep-not-for-ever",
