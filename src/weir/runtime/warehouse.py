@@ -184,7 +184,7 @@ class Warehouse:
             self._tell(on_round, report)
             if until_caught_up and self._caught_up(engine, asked, report):
                 break
-            self._pause(report)
+            self._pause(report, gather=not until_caught_up)
         with self._turn:
             engine.flush()
 
@@ -213,10 +213,11 @@ class Warehouse:
             missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
             engine.admit(units, {source: Channel(self.sources[source], self.spark) for source in missing})
 
-    def _pause(self, report: RoundReport) -> None:
+    def _pause(self, report: RoundReport, gather: bool) -> None:
+        """``gather``: until changes may have gathered for a larger batch; not for who waits for the end."""
         if self._guests:
             time.sleep(0.01)  # locks are not fair
-        wait = max(self.run_keys.max_age, 0.0 if report.busy else self.run_keys.poll)
+        wait = max(self.run_keys.max_age if gather else 0.0, 0.0 if report.busy else self.run_keys.poll)
         if wait:
             self._stopping.wait(max(wait - report.seconds, 0.0) if report.busy else wait)
 
