@@ -26,7 +26,7 @@ from weir.spark.arrow_bag import ArrowBag
 from weir.spark.arrow_keys import TooManyPairs, at_most_pairs
 
 MOST_ROWS = 200_000  # of one answer; more of them go through the hops piece by piece
-MOST_PAIRS = 2_000_000  # that one join makes
+MOST_PAIRS = 500_000  # that one join makes
 KEYS_AT_ONCE = 5_000
 Look = Callable[[Lookup], pa.Table]
 
