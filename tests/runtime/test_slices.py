@@ -153,6 +153,25 @@ def test_many_changes_of_one_key_do_not_meet_each_other() -> None:
     assert _by_arrival(world, found) == {arrival: change for arrival, change in expected.items() if len(change)}
 
 
+def test_a_result_that_is_truly_large_comes_in_parts() -> None:
+    """One row that is replaced 60 times in a batch and has 100 partners: 12,000 rows, never many of them at once."""
+    world = scenario(CHAIN, 0)
+    first, between, last = (slot.relation for slot in world.view.terms[0].slots)
+    partners = range(100)
+    rows = {
+        first: MemoryBag.of(SCHEMA, [(0, 1)]),
+        between: MemoryBag.of(SCHEMA, [(1, n) for n in partners]),
+        last: MemoryBag.of(SCHEMA, [(n, n) for n in partners]),
+    }
+    versions = [MemoryBag.of(SCHEMA, [(n, 1)]) for n in range(61)]
+    updates = [Update(first.source, n, (Change(first, new, old),)) for n, (old, new) in enumerate(pairwise(versions))]
+    world = replace(world, rows=rows, updates=tuple(updates))
+    packed, snapshot = pack(_delivered(world)), Snapshot(world)
+    sizes = [bag.rows.num_rows for bag in swept(world.view, packed, packed, snapshot.look, most_pairs=500)]
+    assert sum(sizes) == 60 * 2 * 100
+    assert max(sizes) <= 500
+
+
 def _one_hot_key(changes: int) -> Scenario:
     """A chain of three tables with one row each, of the same join key. The outer rows are replaced again and again, in
     the column that is shown; the row between them comes and goes.
