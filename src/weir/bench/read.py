@@ -21,6 +21,7 @@ from weir.warehouse.store import ViewStore
 
 SCHEMA = Schema.parse("k bigint, a int, name string, price decimal(12,2), day date")
 
+WARMING = 3  # turns until Java has compiled what is read again and again
 EVERY_COLUMN = ("count(*)", "sum(k)", "sum(a)", "max(name)", "sum(price)", "max(day)")
 
 
@@ -35,7 +36,7 @@ class Reading:
     ratio: float
 
 
-def measure(spark: SparkSession, rows: int = 1_000_000, log_share: float = 0.08, runs: int = 5) -> list[Reading]:
+def measure(spark: SparkSession, rows: int = 1_000_000, log_share: float = 0.08, runs: int = 15) -> list[Reading]:
     """Half the log deletes rows of the base, half brings new ones, so both tables show as many rows."""
     folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
     try:
@@ -84,14 +85,14 @@ def _rows(spark: SparkSession, first: int, end: int) -> DataFrame:
 
 
 def _compare(ways: dict[str, Callable[[], DataFrame]], runs: int) -> list[Reading]:
-    """In turns, so that a busy minute of the machine hits all of them alike; the first turn warms up."""
+    """In turns, so that a busy minute of the machine hits all of them alike; the first turns warm up."""
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     shown: dict[str, Any] = {}
-    for turn in range(runs + 1):
+    for turn in range(runs + WARMING):
         for way, read in ways.items():
             start = time.perf_counter()
             shown[way] = read().selectExpr(*EVERY_COLUMN).first()
-            seconds[way] += [time.perf_counter() - start] if turn else []
+            seconds[way] += [time.perf_counter() - start] if turn >= WARMING else []
     assert len(set(shown.values())) == 1, f"the ways to read disagree: {shown}"
     medians = {way: statistics.median(times) for way, times in seconds.items()}
     plain = medians[next(iter(ways))]

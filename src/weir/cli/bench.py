@@ -174,7 +174,7 @@ def read(
     builder = SparkSession.builder.appName("weir bench read").config("spark.ui.enabled", "false")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     try:
-        readings = benchmark.measure(session, 20_000 if quick else rows, log, runs=1 if quick else 5)
+        readings = benchmark.measure(session, 20_000 if quick else rows, log, runs=1 if quick else 15)
     finally:
         session.stop()
     if as_json:
