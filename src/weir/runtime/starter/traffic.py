@@ -111,6 +111,16 @@ def new_order(
         database.execute("INSERT INTO line_item VALUES (?, ?, ?, ?, ?)", line)
 
 
+def add_line(database: Database, dice: random.Random) -> None:
+    """To the newest order, which is often only a moment old."""
+    newest = "SELECT order_id, number FROM line_item ORDER BY order_id DESC, number DESC LIMIT 1"
+    found = database.execute(newest).fetchone()
+    if found is not None:
+        order, number = found
+        line = (order, number + 1, dice.randint(1, PRODUCTS), dice.randint(1, 9), dice.randint(100, 9_999))
+        database.execute("INSERT INTO line_item VALUES (?, ?, ?, ?, ?)", line)
+
+
 def advance_order(database: Database, dice: random.Random) -> None:
     database.execute("UPDATE orders SET status = ? WHERE id = ?", (dice.choice(STATES), some(database, "orders", dice)))
 
@@ -152,7 +162,7 @@ def regroup_products(database: Database, dice: random.Random) -> None:
 
 WORK = {  # database -> what happens there, and how often
     "crm": {new_customer: 2, move_customer: 4, swap_names: 1},
-    "sales": {new_order: 10, advance_order: 4, change_quantity: 3, cancel_order: 2},
+    "sales": {new_order: 10, add_line: 4, advance_order: 4, change_quantity: 3, cancel_order: 2},
     "catalog": {new_product: 1, rename_product: 3, regroup_products: 1},
 }
 
