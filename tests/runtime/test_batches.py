@@ -34,8 +34,7 @@ def test_changes_gather_until_they_are_old_enough(open_shop: OpenShop) -> None:
     assert shop.warehouse.store("lines").head.version == version
     shop.warehouse.stop()
     shop.catch_up()
-    head = shop.warehouse.store("lines").head
-    assert (head.version, head.last_arrival) == (version + 1, 5)
+    assert shop.warehouse.store("lines").log.record(version + 1).arrivals == (1, 5)
     shop.assert_right("complete")
 
 

@@ -225,7 +225,9 @@ class Engine:
                 unit.caught_up_at, unit.written = seen, unit.transactions
 
     def _wants_idle_commit(self, unit: Unit) -> bool:
-        """So that a source whose other tables change can drop its log."""
+        """So that a source whose other tables change can drop its log. What is being written says its own positions."""
+        if self.writer.busy(unit):
+            return False
         return unit.positions != unit.durable and time.time() - unit.committed_at > self.settings.idle_commit
 
     def flush(self) -> None:
