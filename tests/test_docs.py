@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.cli.main import app
-from weir.runtime.starter.writing import write_project
+from weir.project.starter.writing import write_project
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
 from weir.algorithms.eca import Eca
-from weir.bench import eca_model as model
-from weir.bench.eca import QUICK, Row, Study, agree
-from weir.bench.eca_data import R1, R2, R3, example_6
-from weir.bench.eca_meter import Laboratory
-from weir.bench.eca_model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
+from weir.bench.papers import eca_model as model
+from weir.bench.papers.eca import QUICK, Row, Study, agree
+from weir.bench.papers.eca_data import R1, R2, R3, example_6
+from weir.bench.papers.eca_meter import Laboratory
+from weir.bench.papers.eca_model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
 from weir.cli.bench import bench_app
 
 FIGURES = ("6.2", "6.3", "6.4", "6.5")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
 from weir.algorithms.registry import ALGORITHMS
-from weir.bench.explore import Size, chain, explore_one, measure
+from weir.bench.papers.explore import Size, chain, explore_one, measure
 from weir.cli.bench import bench_app
 
 

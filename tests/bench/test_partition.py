@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.algorithms.equal_partition import EqualPartition
-from weir.bench import partition_model as model
-from weir.bench.eca import agree
-from weir.bench.partition import Row, Study
-from weir.bench.partition_data import chain
-from weir.bench.partition_report import pictures, tables
+from weir.bench.papers import partition_model as model
+from weir.bench.papers.eca import agree
+from weir.bench.papers.partition import Row, Study
+from weir.bench.papers.partition_data import chain
+from weir.bench.papers.partition_report import pictures, tables
 from weir.cli.bench import bench_app
 from weir.simulator.space import Space, space_of
 

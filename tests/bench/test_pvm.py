@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from weir.bench import pvm_model as model
-from weir.bench.eca import Row, agree
-from weir.bench.pvm import PVM, QUICK, SWEEP, Study
-from weir.bench.pvm_report import cells
-from weir.bench.pvm_world import chain, measure, runs_of
+from weir.bench.papers import pvm_model as model
+from weir.bench.papers.eca import Row, agree
+from weir.bench.papers.pvm import PVM, QUICK, SWEEP, Study
+from weir.bench.papers.pvm_report import cells
+from weir.bench.papers.pvm_world import chain, measure, runs_of
 from weir.cli.bench import bench_app
 
 # Figure 22 as printed: tick -> what IS1, IS2 and IS3 do; a query is worked on in one tick and answered in the next.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from weir.bench import read
+from weir.bench.product import read
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from weir.bench.ring import NODES, measure, picture
+from weir.bench.papers.ring import NODES, measure, picture
 from weir.cli.bench import bench_app
 
 

@@ -7,9 +7,9 @@ import pytest
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import sub_updates, substitute, whole
 from weir.algebra.types import Row, Schema
-from weir.bench.eca_data import R1, R2, R3, example_6
-from weir.bench.eca_meter import view_tuples
-from weir.bench.storage import Reads, Storage, Term
+from weir.bench.papers.eca_data import R1, R2, R3, example_6
+from weir.bench.papers.eca_meter import view_tuples
+from weir.bench.papers.storage import Reads, Storage, Term
 from weir.simulator.source import evaluate_at
 
 PAIR = Schema.parse("a int, b int")

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.algorithms.c_strobe import CStrobe
-from weir.bench.eca import Row, agree
-from weir.bench.strobe import (
+from weir.bench.papers.eca import Row, agree
+from weir.bench.papers.strobe import (
     QUICK,
     Study,
     TooFew,

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from weir.algebra.catalog import Relation
 from weir.cli.main import app
-from weir.sources.oracle import Follower
+from weir.proving.oracle import Follower
+from weir.proving.servers.mariadb import MariadbServer
+from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
 from weir.sources.postgres.triggers import PostgresTriggersSource
-from weir.sources.servers.mariadb import MariadbServer
-from weir.sources.servers.postgres import PostgresServer
 from weir.sources.sqlite import SqliteSource
 
 ODD = 'odd "name"; DROP TABLE plain; --'

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.cli.main import app
-from weir.runtime.starter.writing import write_project
-from weir.sources.servers.mariadb import MariadbServer
-from weir.sources.servers.postgres import PostgresServer
+from weir.project.starter.writing import write_project
+from weir.proving.servers.mariadb import MariadbServer
+from weir.proving.servers.postgres import PostgresServer
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.cli.main import app
-from weir.runtime.starter.writing import write_project
+from weir.project.starter.writing import write_project
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from weir.cli.main import app
-from weir.runtime.starter.writing import write_project
-from weir.runtime.warehouse import Warehouse
+from weir.operation.warehouse import Warehouse
+from weir.project.starter.writing import write_project
 
 pytestmark = pytest.mark.usefixtures("spark", "own_logging")
 

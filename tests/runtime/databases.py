@@ -20,10 +20,10 @@ import psycopg
 from psycopg import sql
 
 from weir.messages import GlobalTransaction
+from weir.proving.servers.mariadb import MariadbServer
+from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import install_triggers
-from weir.sources.servers.mariadb import MariadbServer
-from weir.sources.servers.postgres import PostgresServer
 from weir.sources.sqlite.capture import install
 
 ROLE, PASSWORD = "weir", "WEIR_TEST_RUNTIME_PASSWORD"

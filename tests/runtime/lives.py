@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from weir.bench.soak.databases import Database
-from weir.bench.soak.journal import Journal
-from weir.bench.soak.traffic import Plan, write
+from weir.proving.soak.databases import Database
+from weir.proving.soak.journal import Journal
+from weir.proving.soak.traffic import Plan, write
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 300.0  # seconds for one life to get where it shall die

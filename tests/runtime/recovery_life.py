@@ -16,8 +16,8 @@ from itertools import count
 from pathlib import Path
 
 from weir import Warehouse, points
-from weir.runtime import care
-from weir.runtime.project import RunKeys
+from weir.operation import upkeep as care
+from weir.project.folder import RunKeys
 
 SPARK = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.log.level": "OFF"}
 

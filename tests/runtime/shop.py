@@ -23,8 +23,8 @@ from weir.consistency.history import History, SourceHistory
 from weir.consistency.replay import AnyVector
 from weir.consistency.verdict import Verdict
 from weir.messages import Change, GlobalTransaction, Update
-from weir.runtime.audit import Audit
-from weir.runtime.project import RunKeys
+from weir.operation.audit import Audit
+from weir.project.folder import RunKeys
 from weir.warehouse.record import APPEND, LOAD, AsOf
 
 Rows = Counter[tuple[Any, ...]]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.runtime.shop import Shop, wait_until
-from weir.runtime.project import RunKeys
+from weir.project.folder import RunKeys
 
 pytestmark = pytest.mark.spark
 

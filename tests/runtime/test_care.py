@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weir import Warehouse
-from weir.bench.soak.databases import open_databases
-from weir.bench.soak.replay import SELECT
-from weir.bench.soak.traffic import Writer, first_rows
-from weir.runtime import care
-from weir.runtime.care import Care
-from weir.runtime.project import RunKeys
+from weir.operation import upkeep as care
+from weir.operation.upkeep import Care
+from weir.project.folder import RunKeys
+from weir.proving.soak.databases import open_databases
+from weir.proving.soak.replay import SELECT
+from weir.proving.soak.traffic import Writer, first_rows
 from weir.warehouse.record import AsOf
 from weir.warehouse.retention import GRACE
 from weir.warehouse.store import ViewStore

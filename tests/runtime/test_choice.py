@@ -13,9 +13,9 @@ from weir.algebra.types import Schema
 from weir.algebra.view import View
 from weir.algorithms.registry import ALGORITHMS
 from weir.consistency.levels import implies
-from weir.runtime.choice import CannotMaintain, Choice, ViewFacts, choose
-from weir.runtime.costs import Sizes, crossover, maintaining, recomputing
-from weir.runtime.routes import routes
+from weir.planning.choice import CannotMaintain, Choice, ViewFacts, choose
+from weir.planning.costs import Sizes, crossover, maintaining, recomputing
+from weir.planning.routes import routes
 
 
 def table(name: str, columns: str, key: str = "", *indexes: str) -> Table:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from weir.runtime.kinds import KINDS
-from weir.runtime.project import Project, RunKeys, SparkKeys, ViewText, WarehouseKeys
-from weir.runtime.situation import OWN_OPTIONS, SPACES
+from weir.planning.request import OWN_OPTIONS, SPACES
+from weir.project.folder import Project, RunKeys, SparkKeys, ViewText, WarehouseKeys
+from weir.project.kinds import KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 

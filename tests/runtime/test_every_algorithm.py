@@ -14,7 +14,7 @@ from tests.runtime.shop import MIX, Shop
 from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL
 from weir.algorithms.registry import ALGORITHMS
 from weir.consistency.levels import implies
-from weir.runtime.situation import promised
+from weir.planning.request import promised
 
 pytestmark = pytest.mark.spark
 

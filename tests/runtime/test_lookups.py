@@ -17,12 +17,12 @@ import pytest
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
-from weir.runtime.answering import Answering
-from weir.runtime.control import FILE, ControlServer, NoRunner, ask_runner
-from weir.runtime.locking import FOLDER
-from weir.runtime.lookups import LookupServer
-from weir.runtime.readiness import Readiness
+from weir.operation.control import FILE, ControlServer, NoRunner, ask_runner
+from weir.operation.locking import FOLDER
+from weir.rounds.answering import Answering
+from weir.rounds.readiness import Readiness
 from weir.sources.source import LookupAnswer, SourceError
+from weir.sweeping.lookups import LookupServer
 
 QUESTION = Lookup(Relation("crm", "customer"), ("id",))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from weir.algebra.errors import WeirError
-from weir.runtime.kinds import KINDS, specify
-from weir.runtime.project import Project, ViewText
+from weir.project.folder import Project, ViewText
+from weir.project.kinds import KINDS, specify
 
 GOOD = """
 [warehouse]

@@ -22,12 +22,12 @@ import pytest
 from tests.runtime.lives import Lives, writers
 from tests.spark.servers import connect_server
 from weir import points
-from weir.bench.soak.databases import open_databases
-from weir.bench.soak.journal import read_journal
-from weir.bench.soak.recorded import Recorded
-from weir.bench.soak.replay import SELECT
-from weir.bench.soak.traffic import first_rows
-from weir.runtime.kinds import specify
+from weir.project.kinds import specify
+from weir.proving.soak.databases import open_databases
+from weir.proving.soak.journal import read_journal
+from weir.proving.soak.recorded import Recorded
+from weir.proving.soak.replay import SELECT
+from weir.proving.soak.traffic import first_rows
 from weir.warehouse.record import APPEND
 from weir.warehouse.store import ViewStore
 

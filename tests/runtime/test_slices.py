@@ -18,14 +18,16 @@ from tests.algorithms.shapes import SCHEMA, VIEWS, scenario
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup, answer
 from weir.algebra.memory import MemoryBag
+from weir.algebra.view import needed_schemas
 from weir.algorithms.sweeping import ARRIVAL, width
 from weir.consistency.replay import apply_update, view_at
 from weir.messages import Change, GlobalTransaction, Update
-from weir.runtime.blocks import Block, Delivered, PackedUpdates, merged, needed_schemas, pack
-from weir.runtime.slices import swept
+from weir.rounds.delivery import Block, Delivered, merged, pack
 from weir.simulator.scenario import Scenario
 from weir.sources.source import TRANSACTION, Transaction, Visit
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.sweeping.packed import PackedUpdates
+from weir.sweeping.slices import swept
 
 CHAIN = "a chain over three sources"
 

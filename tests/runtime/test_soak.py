@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weir import Warehouse
-from weir.bench.soak.databases import Database, open_databases
-from weir.bench.soak.journal import Entry, Row
-from weir.bench.soak.memory import Samples
-from weir.bench.soak.recorded import Findings, Recorded
-from weir.bench.soak.replay import Replay
-from weir.bench.soak.run import VIEW, Soak, soak
-from weir.bench.soak.traffic import Writer, first_rows
+from weir.bench.product.soak.memory import Samples
+from weir.bench.product.soak.run import VIEW, Soak, soak
+from weir.proving.soak.databases import Database, open_databases
+from weir.proving.soak.journal import Entry, Row
+from weir.proving.soak.recorded import Findings, Recorded
+from weir.proving.soak.replay import Replay
+from weir.proving.soak.traffic import Writer, first_rows
 
 PLACES = {"crm": "postgres", "sales": "postgres-triggers", "shop": "sqlite"}
 

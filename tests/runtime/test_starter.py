@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
 from weir.cli.main import app
-from weir.runtime.checking import check
-from weir.runtime.choice import choose
-from weir.runtime.project import Project, ViewText
-from weir.runtime.starter.data import table_sizes
-from weir.runtime.starter.demonstration import shop
-from weir.runtime.starter.traffic import PASSWORD, WORK
-from weir.runtime.starter.writing import contrast_view, write_project
-from weir.runtime.survey import Survey
+from weir.operation.checks import check
+from weir.planning.choice import ViewFacts, choose
+from weir.project.folder import Project, ViewText
+from weir.project.starter.data import table_sizes
+from weir.project.starter.traffic import PASSWORD, WORK
+from weir.project.starter.writing import contrast_view, write_project
+from weir.project.survey import Survey
+from weir.proving.demonstration import shop
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_the_project_is_right(folder: Path) -> None:
     assert set(survey.descriptions) == {"crm", "sales", "catalog"}
     assert all(description.findings == () for description in survey.descriptions.values())
     views = [survey.view(text) for text in project.views.values()]
-    choices = [choose(view, survey.facts(view)) for view in views]
+    choices = [choose(view, ViewFacts.of(survey, view)) for view in views]
     assert [(view.name, choice.asked, choice.strategy) for view, choice in zip(views, choices, strict=True)] == [
         ("open_orders", "strong", "pvm-cc"),
         ("order_lines", "complete", "pvm-cc"),
@@ -58,7 +58,7 @@ def test_the_contrast_is_the_same_query(folder: Path) -> None:
     wrong, right = survey.view(ViewText.read(contrast_view())), survey.view(project.view("order_lines"))
     assert wrong.name == "order_lines_basic"
     assert wrong.terms[0].output == right.terms[0].output
-    assert choose(wrong, survey.facts(wrong)).strategy == "basic"
+    assert choose(wrong, ViewFacts.of(survey, wrong)).strategy == "basic"
 
 
 def test_a_used_folder_is_left_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tests.runtime.shop import LINES, Shop, wait_until
-from weir.runtime.sweeps import sweep_on_spark
+from weir.sweeping.job import sweep_on_spark
 from weir.warehouse.record import APPEND, AsOf
 
 pytestmark = pytest.mark.spark
@@ -99,7 +99,7 @@ def test_a_slice_that_fans_out_goes_through_piece_by_piece(
     open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With room for three rows of an answer the same states come out, self-joins and compensation included."""
-    monkeypatch.setattr("weir.runtime.answering.sweep_on_spark", partial(sweep_on_spark, most_rows=3))
+    monkeypatch.setattr("weir.rounds.answering.sweep_on_spark", partial(sweep_on_spark, most_rows=3))
     shop = open_shop(kinds=("sqlite", "postgres"), places=TWO_SOURCES)
     shop.view("pairs", PAIRS, consistency="complete", strategy="pvm-cc")
     shop.catch_up()

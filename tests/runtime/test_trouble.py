@@ -18,8 +18,8 @@ from tests.runtime.databases import Postgres, Servers
 from tests.runtime.shop import LINES, Shop, wait_until
 from weir import Warehouse, points
 from weir.algebra.errors import WeirError
-from weir.runtime.situation import CannotMaintain
-from weir.runtime.units import DefinitionChanged
+from weir.planning.request import CannotMaintain
+from weir.rounds.units import DefinitionChanged
 
 pytestmark = pytest.mark.spark
 

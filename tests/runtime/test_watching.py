@@ -20,9 +20,9 @@ import pytest
 
 from tests.runtime.shop import Shop, wait_until
 from weir.algebra.errors import WeirError
-from weir.runtime.locking import FOLDER
-from weir.runtime.project import RunKeys
-from weir.runtime.reporting import STATUS
+from weir.operation.locking import FOLDER
+from weir.operation.status import STATUS
+from weir.project.folder import RunKeys
 from weir.warehouse.columns import WEIGHT
 
 pytestmark = pytest.mark.spark
@@ -190,7 +190,7 @@ def _second(shop: Shop, tmp: str, port: int) -> Any:
 
 ASK = """
 import json, sys
-from weir.runtime.control import ask_runner
+from weir.operation.control import ask_runner
 print(json.dumps([ask_runner(sys.argv[1], "verify", names=["lines"]), ask_runner(sys.argv[1], "status")]))
 """
 

@@ -12,8 +12,8 @@ import pytest
 from weir.algorithms.base import SCENARIOS
 from weir.algorithms.measured import measured, written
 from weir.algorithms.registry import ALGORITHMS
-from weir.bench.spectrum_picture import WIDTH, draw, squares, squares_on, write_picture
-from weir.bench.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
+from weir.bench.drawing.spectrum_picture import WIDTH, draw, squares, squares_on, write_picture
+from weir.bench.drawing.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
 from weir.consistency.levels import NAMES
 from weir.simulator.builtin import find, names
 from weir.simulator.cases import built_in, kind_of

@@ -11,7 +11,7 @@ import pytest
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.sources.oracle import Replay, rows_of
+from weir.proving.oracle import Replay, rows_of
 from weir.sources.source import TRANSACTION, WEIGHT, LookupAnswer, Position, Source, SourceError, Transaction, Visit
 
 Columns = Mapping[Relation, Sequence[str]]

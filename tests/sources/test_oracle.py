@@ -12,7 +12,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.sources.oracle import Ledger, Replay
+from weir.proving.oracle import Ledger, Replay
 from weir.sources.source import TRANSACTION, WEIGHT, LookupAnswer, Transaction, Visit
 
 ITEM, LEDGER = Relation("shop", "item"), Relation("shop", "ledger")

@@ -21,7 +21,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
-from weir.sources.oracle import Follower, Replay
+from weir.proving.oracle import Follower, Replay
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite import SqliteSource
 from weir.sources.sqlite.capture import install, remove

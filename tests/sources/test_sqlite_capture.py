@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weir.algebra.catalog import Relation
-from weir.sources.oracle import Follower
+from weir.proving.oracle import Follower
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteSource
 from weir.sources.sqlite.capture import install, remove

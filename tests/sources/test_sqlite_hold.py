@@ -18,7 +18,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
-from weir.sources.oracle import Replay
+from weir.proving.oracle import Replay
 from weir.sources.source import LoadAgain, SourceError
 from weir.sources.sqlite import SqliteSource, install
 

@@ -18,7 +18,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Column, Schema, parse_type
-from weir.sources.oracle import Follower
+from weir.proving.oracle import Follower
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteSource
 from weir.sources.sqlite.capture import install

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
 from weir.cli.stress import stress
-from weir.sources.stress import find_workload, run_stress
-from weir.sources.workloads.sqlite import SqliteWorkload
+from weir.proving.stress import find_workload, run_stress
+from weir.proving.workloads.sqlite import SqliteWorkload
 
 SECONDS = float(os.environ.get("WEIR_STRESS_SECONDS", "60"))
 

@@ -147,9 +147,10 @@ class View:
         """Every source of the view, once, in order of first occurrence."""
         return _unique(relation.source for relation in self.relations)
 
-    def needed_columns(self, relation: Relation) -> tuple[str, ...]:
-        """The columns of a table that any slot of the view needs."""
-        return _unique(name for t in self.terms for s in t.slots if s.relation == relation for name in s.schema.names)
+    @cached_property
+    def needed(self) -> Mapping[Relation, Schema]:
+        """The columns that any slot of the view needs, per table."""
+        return needed_schemas([self])
 
     @property
     def keyed(self) -> bool:
@@ -159,3 +160,11 @@ class View:
 
 def _unique(items: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(items))
+
+
+def needed_schemas(views: Iterable[View]) -> dict[Relation, Schema]:
+    """The columns that these views need, per table, in their own types."""
+    columns: dict[Relation, dict[str, Column]] = {}
+    for slot in (slot for view in views for term in view.terms for slot in term.slots):
+        columns.setdefault(slot.relation, {}).update((column.name, column) for column in slot.schema)
+    return {relation: Schema(found.values()) for relation, found in columns.items()}

@@ -31,9 +31,9 @@ def copies_of(view: View) -> Mapping[str, Query]:
 
 
 def _copy(view: View, slot: Slot) -> Query:
-    needed = {c.name: c for t in view.terms for s in t.slots if s.relation == slot.relation for c in s.schema}
-    whole_slot = Slot(slot.alias, slot.relation, type(slot.schema)(needed.values()), slot.key)
-    output = tuple((name, column(whole_slot.qualify(name))) for name in needed)
+    needed = view.needed[slot.relation]
+    whole_slot = Slot(slot.alias, slot.relation, needed, slot.key)
+    output = tuple((name, column(whole_slot.qualify(name))) for name in needed.names)
     return (BoundTerm(0, Term((whole_slot,), (), (None,), (), output), (None,)),)
 
 

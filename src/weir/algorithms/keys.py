@@ -44,7 +44,7 @@ def narrowed(view: View, update: Update) -> Update:
     Two versions of a row that differ in columns the view does not need are one and the same to an algorithm that
     compares full tuples.
     """
-    return replace(update, changes=tuple(_narrowed(c, view.needed_columns(c.relation)) for c in update.changes))
+    return replace(update, changes=tuple(_narrowed(c, view.needed[c.relation].names) for c in update.changes))
 
 
 def _narrowed(change: Change, columns: tuple[str, ...]) -> Change:

@@ -28,13 +28,13 @@ def eca(
     quick: Quick = False,
 ) -> None:
     """Figures 6.2 to 6.5 of the ECA paper: formulas against what the simulator measures."""
-    from weir.bench.eca import QUICK, Sizes, Study  # what draws pictures is slow to load
+    from weir.bench.papers.eca import QUICK, Sizes, Study  # what draws pictures is slow to load
 
     study = Study(QUICK if quick else Sizes())
     if as_json:
         typer.echo(json.dumps(study.document(), indent=1))
         return
-    from weir.bench import eca_report
+    from weir.bench.papers import eca_report
 
     console = Console()
     console.print("Every cell: measured / the paper's formula. A letter marks a difference of more than a tenth.\n")
@@ -52,13 +52,13 @@ def partition(
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-partition"),
 ) -> None:
     """Refresh times of the Partition paper: formulas against what the simulator measures, and the space they cost."""
-    from weir.bench.partition import Study  # what draws pictures is slow to load
+    from weir.bench.papers.partition import Study  # what draws pictures is slow to load
 
     study = Study()
     if as_json:
         typer.echo(json.dumps(study.document(), indent=1))
         return
-    from weir.bench import partition_report
+    from weir.bench.papers import partition_report
 
     console = Console()
     console.print("Every cell: measured / the paper's formula, in message times t (or rows).\n")
@@ -76,13 +76,13 @@ def pvm(
     quick: Quick = False,
 ) -> None:
     """Figures 21 to 26 of the PVM paper: its model against virtual time."""
-    from weir.bench.pvm import QUICK, Sizes, Study
+    from weir.bench.papers.pvm import QUICK, Sizes, Study
 
     study = Study(QUICK if quick else Sizes())
     if as_json:
         typer.echo(json.dumps(study.document(), indent=1))
         return
-    from weir.bench import pvm_report
+    from weir.bench.papers import pvm_report
 
     console = Console()
     console.print("Every cell: measured / the paper's model. A letter marks a difference of more than a tenth.\n")
@@ -101,13 +101,13 @@ def strobe(
     quick: Quick = False,
 ) -> None:
     """How C-Strobe's queries grow with deletes and tables, against SWEEP."""
-    from weir.bench.strobe import QUICK, Sizes, Study
+    from weir.bench.papers.strobe import QUICK, Sizes, Study
 
     study = Study(QUICK if quick else Sizes())
     if as_json:
         typer.echo(json.dumps(study.document(), indent=1))
         return
-    from weir.bench import strobe_report
+    from weir.bench.papers import strobe_report
 
     console = Console()
     console.print("Every cell: measured / formula. A letter marks a difference of more than a tenth.\n")
@@ -130,7 +130,7 @@ def explore(
     quick: Quick = False,
 ) -> None:
     """How fast every schedule of a small scenario is explored."""
-    from weir.bench import explore as benchmark
+    from weir.bench.papers import explore as benchmark
 
     chosen = tuple(algorithm) if algorithm else benchmark.ALGORITHMS
     sizes = [benchmark.Size.parse(text) for text in size] if size else benchmark.QUICK if quick else benchmark.SIZES
@@ -147,7 +147,7 @@ def ring(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-ring"),
 ) -> None:
     """Latencies of ring and star in virtual time, beside the Ring paper's."""
-    from weir.bench import ring as benchmark
+    from weir.bench.papers import ring as benchmark
 
     rows = benchmark.measure()
     if as_json:
@@ -169,7 +169,7 @@ def read(
     """What reading a maintained view costs against a plain table, on Spark."""
     from pyspark.sql import SparkSession  # Spark is slow to load
 
-    from weir.bench import read as benchmark
+    from weir.bench.product import read as benchmark
 
     builder = SparkSession.builder.appName("weir bench read").config("spark.ui.enabled", "false")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
@@ -192,7 +192,7 @@ def sources(
     quick: Quick = False,
 ) -> None:
     """Visits, changes and lookups of real databases, beside their bare drivers. Starts private servers."""
-    from weir.bench import sources as benchmark
+    from weir.bench.product import sources as benchmark
 
     sizes = benchmark.QUICK if quick else benchmark.Sizes()
     results = list(benchmark.measure(kind or (), sizes))
@@ -221,14 +221,14 @@ def tpch(
 
     Exits with 1 if the maintained view differs from the recomputed one, or its audit finds a difference.
     """
-    from weir.bench.tpch.run import Plan, all_apart, measure  # Spark is slow to load
+    from weir.bench.product.tpch.run import Plan, all_apart, measure  # Spark is slow to load
 
     sizes = tuple(int(each) for each in _numbers("--changes", changes))
     wanted = _numbers("--scales", scales) if scales else [scale]
     plans = [Plan(each, sources, sizes, repeats, seed=seed) for each in wanted]
     progress = Console(stderr=True, quiet=as_json)
     outcomes = [measure(plan, all_apart, lambda text: progress.print(text, style="dim")) for plan in plans]
-    from weir.bench.tpch import report
+    from weir.bench.product.tpch import report
 
     picture = report.picture(outcomes, out)
     if as_json:

@@ -9,8 +9,8 @@ import typer
 
 from weir.algebra.errors import WeirError
 from weir.cli.terminal import print_lines
-from weir.runtime.kinds import KINDS as KINDS_OF_SOURCE
-from weir.runtime.kinds import dsn_keys, specify
+from weir.project.kinds import KINDS as KINDS_OF_SOURCE
+from weir.project.kinds import dsn_keys, specify
 
 KINDS = ("sqlite", "postgres-triggers", "postgres", "mariadb", "mysql")
 _SOURCE = "source"  # the name of a source that is given by options
@@ -63,7 +63,7 @@ class Given:
             raise WeirError(f"unknown kind '{self.kind}': use one of {', '.join(KINDS)}")
         if not self.path and self.kind == "sqlite":
             raise WeirError("sqlite: name the file: --path FILE")
-        from weir.sources import capture as kinds
+        from weir.operation import capture as kinds
 
         options = specify(_SOURCE, self.kind, self._keys()).options
         if self.kind == "sqlite":

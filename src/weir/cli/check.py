@@ -17,8 +17,8 @@ def check(project: ProjectFolder = ".", as_json: AsJson = False) -> None:
     Exits with 0 if all is ready (warnings are allowed), with 2 if the project or a source is not, with 1 if this
     machine is not (Java, the warehouse's place).
     """
-    from weir.runtime.checking import check as check_project
-    from weir.runtime.project import Project
+    from weir.operation.checks import check as check_project
+    from weir.project.folder import Project
 
     report = check_project(Project.read(project))
     if as_json:

@@ -18,7 +18,7 @@ from weir.cli.run import open_console, plain_table, progress, start_logging
 from weir.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from weir.runtime.starter.demonstration import Outcome
+    from weir.proving.demonstration import Outcome
 
 _KINDS = {
     "sqlite": "three SQLite databases (crm, sales, catalog)",
@@ -66,8 +66,8 @@ def demo(
 def _run(
     console: Console, folder: Path, sources: str, seconds: float, rate: float
 ) -> tuple[list[Outcome], dict[str, int]]:
-    from weir.runtime.starter.demonstration import maintain_under_traffic, outcomes, shop
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.warehouse import Warehouse
+    from weir.proving.demonstration import maintain_under_traffic, outcomes, shop
 
     console.print(f"[bold]1. A project[/] in {folder}: {_KINDS[sources]}, and three views\n{_VIEWS}")
     with shop(folder, sources) as places, Warehouse.open(folder) as warehouse:

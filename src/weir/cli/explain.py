@@ -19,9 +19,9 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show a view's normal form, what each source will be asked, the algorithm and why, its level and cost."""
-    from weir.runtime import explanation
-    from weir.runtime.project import Project
-    from weir.runtime.survey import Survey, sources_of
+    from weir.planning import explanation
+    from weir.project.folder import Project
+    from weir.project.survey import Survey, sources_of
 
     read = Project.read(project)
     text = read.view(view)

@@ -12,7 +12,7 @@ from weir.cli.terminal import print_lines
 
 def init(folder: Annotated[Path, typer.Argument(help="A new or empty folder.", metavar="DIR")]) -> None:
     """Write a project that runs as it is: three SQLite databases with data, two views, and a script that writes."""
-    from weir.runtime.starter.writing import write_project
+    from weir.project.starter.writing import write_project
 
     names = write_project(folder)
     following = ("weir check", "weir explain order_lines", "weir run --until-caught-up")

@@ -22,8 +22,8 @@ from weir.cli.explain import AsJson, ProjectFolder
 from weir.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from weir.runtime.rounds import RoundReport
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.warehouse import Warehouse
+    from weir.rounds.engine import RoundReport
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -41,7 +41,7 @@ def run(
     log_level: Annotated[str, typer.Option(help=f"How much to tell: {', '.join(LEVELS)}.")] = "info",
 ) -> None:
     """Maintain the project's views, until stopped by Ctrl-C: the round under way is finished first."""
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.warehouse import Warehouse
 
     console = open_console(stderr=True)
     start_logging(console, log_level)

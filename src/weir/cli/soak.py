@@ -22,8 +22,8 @@ def soak(
 
     Starts private servers. Exit code 1: something is not as promised.
     """
-    from weir.bench.soak.run import Soak  # Spark is slow to load
-    from weir.bench.soak.run import soak as run_soak
+    from weir.bench.product.soak.run import Soak  # Spark is slow to load
+    from weir.bench.product.soak.run import soak as run_soak
 
     report = run_soak(Soak(seconds, rate, writers, seed), {"crm": crm, "sales": sales, "shop": shop})
     print_json(report.document())

@@ -70,7 +70,7 @@ def _told(row: Row) -> str:
 
 
 def _print(rows: list[Row]) -> None:
-    from weir.bench.spectrum_report import table  # not needed for --json
+    from weir.bench.drawing.spectrum_report import table  # not needed for --json
 
     console = Console()
     if not console.is_terminal:
@@ -84,8 +84,8 @@ def _print(rows: list[Row]) -> None:
 
 def _keep(rows: list[Row], out: Path | None, keep: bool) -> None:
     from weir.algorithms.measured import written
-    from weir.bench.spectrum_picture import squares, write_picture
-    from weir.bench.spectrum_report import put_into, write_counterexamples
+    from weir.bench.drawing.spectrum_picture import squares, write_picture
+    from weir.bench.drawing.spectrum_report import put_into, write_counterexamples
 
     if out is not None:
         write_picture(squares(rows), out / "spectrum.svg")

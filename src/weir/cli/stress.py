@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weir.sources.stress import WORKLOADS, StressReport, find_workload, run_stress
+from weir.proving.stress import WORKLOADS, StressReport, find_workload, run_stress
 
 KINDS = ", ".join(WORKLOADS)
 

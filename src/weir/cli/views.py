@@ -24,8 +24,8 @@ def status(project: ProjectFolder = ".", as_json: AsJson = False) -> None:
 
     Exits with 1 when a view has stopped or waits, or when a runner does not answer.
     """
-    from weir.runtime.outside import status_from_outside
-    from weir.runtime.project import Project
+    from weir.operation.status import status_from_outside
+    from weir.project.folder import Project
 
     found = status_from_outside(Project.read(project))
     if as_json:
@@ -45,8 +45,8 @@ def query(
     limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 1000,
 ) -> None:
     """Query the views with Spark SQL, now or as of an earlier state."""
-    from weir.runtime.outside import query_views
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.query import query_views
+    from weir.operation.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
         rows = query_views(warehouse, sql, as_of_text(as_of), limit)
@@ -73,7 +73,7 @@ def verify(
 
     The sources keep running. Exits with 1 when a difference is found.
     """
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
         audits = warehouse.verify_all(views or ())
@@ -92,7 +92,7 @@ def compact(
     fold: Annotated[bool, typer.Option(help="Fold the log into the base; without it the log is only netted.")] = True,
 ) -> None:
     """Sum up a view's log so that reading is quick; no visible row changes."""
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
         began = time.monotonic()
@@ -108,7 +108,7 @@ def publish(
     as_of: AsOfText = "",
 ) -> None:
     """Write a view as a plain Delta table, for tools that want no weights; replaced as a whole in one commit."""
-    from weir.runtime.warehouse import Warehouse
+    from weir.operation.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
         version = warehouse.publish(view, path, as_of_text(as_of))

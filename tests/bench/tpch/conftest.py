@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir.bench.tpch.data import Data, generate
+from weir.bench.product.tpch.data import Data, generate
 
 
 @pytest.fixture(scope="session")

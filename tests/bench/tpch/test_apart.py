@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from weir.algebra.errors import WeirError
-from weir.bench.tpch.apart import Apart, Here
-from weir.bench.tpch.memory import Memory, peak
+from weir.bench.product.tpch.apart import Apart, Here
+from weir.bench.product.tpch.memory import Memory, peak
 
 
 class Counter:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.bench.tpch.worlds import open_world
-from weir.bench.tpch.changes import Batch
-from weir.bench.tpch.data import Data
-from weir.bench.tpch.tables import LEAST_QUANTITY, TABLES
+from weir.bench.product.tpch.changes import Batch
+from weir.bench.product.tpch.data import Data
+from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES
 
 
 def shares(batch: Batch) -> dict[str, int]:

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
-from weir.bench.tpch import report
-from weir.bench.tpch.apart import Here
-from weir.bench.tpch.floor import Floor
-from weir.bench.tpch.maintained import Facts
-from weir.bench.tpch.places import Place, addresses, open_places
-from weir.bench.tpch.recompute import Recompute
-from weir.bench.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, Outcome, Plan, measure
-from weir.bench.tpch.turn import Turn
+from weir.bench.product.tpch import report
+from weir.bench.product.tpch.apart import Here
+from weir.bench.product.tpch.floor import Floor
+from weir.bench.product.tpch.maintained import Facts
+from weir.bench.product.tpch.places import Place, addresses, open_places
+from weir.bench.product.tpch.recompute import Recompute
+from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, Outcome, Plan, measure
+from weir.bench.product.tpch.turn import Turn
 from weir.warehouse.store import ViewStore
 
 SCHEMA = Schema.parse(
@@ -126,8 +126,8 @@ def test_unknown_sources_are_named() -> None:
 
 def test_a_place_that_fails_to_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sources before it are closed again."""
-    from weir.bench.tpch import places as module
-    from weir.bench.tpch.data import Data
+    from weir.bench.product.tpch import places as module
+    from weir.bench.product.tpch.data import Data
 
     closed: list[str] = []
 

@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.bench.tpch.worlds import World, counted, join, open_world
-from weir.bench.tpch.changes import WEIGHT, Batch, Change
-from weir.bench.tpch.data import Data
-from weir.bench.tpch.floor import Floor
-from weir.bench.tpch.places import addresses
-from weir.bench.tpch.recompute import Recompute
-from weir.bench.tpch.tables import TABLES
-from weir.bench.tpch.writer import Writer
+from weir.bench.product.tpch.changes import WEIGHT, Batch, Change
+from weir.bench.product.tpch.data import Data
+from weir.bench.product.tpch.floor import Floor
+from weir.bench.product.tpch.places import addresses
+from weir.bench.product.tpch.recompute import Recompute
+from weir.bench.product.tpch.tables import TABLES
+from weir.bench.product.tpch.writer import Writer
 
 KINDS = ("sqlite", "postgres", "mariadb")
 

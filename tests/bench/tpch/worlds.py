@@ -10,13 +10,13 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from weir.bench.tpch.bare import Bare
-from weir.bench.tpch.changes import WEIGHT, Batch, Workload
-from weir.bench.tpch.data import Data
-from weir.bench.tpch.floor import Floor
-from weir.bench.tpch.places import Place, addresses, open_places
-from weir.bench.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
-from weir.bench.tpch.writer import Writer
+from weir.bench.product.tpch.bare import Bare
+from weir.bench.product.tpch.changes import WEIGHT, Batch, Workload
+from weir.bench.product.tpch.data import Data
+from weir.bench.product.tpch.floor import Floor
+from weir.bench.product.tpch.places import Place, addresses, open_places
+from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
+from weir.bench.product.tpch.writer import Writer
 
 JOIN = f"""
     SELECT {", ".join(OUTPUT)}, {{weight}} AS {WEIGHT}

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from tests.sources.files.producer import put_csv, tear
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
+from weir.proving.oracle import Follower
 from weir.sources.files import FilesOptions, FilesSource
-from weir.sources.oracle import Follower
 from weir.sources.source import SchemaChanged, SourceError
 
 pytestmark = pytest.mark.spark

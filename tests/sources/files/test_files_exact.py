@@ -19,9 +19,9 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
+from weir.proving.oracle import Follower
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.files.position import parts_of
-from weir.sources.oracle import Follower
 from weir.sources.source import LoadAgain
 
 pytestmark = pytest.mark.spark

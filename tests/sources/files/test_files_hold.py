@@ -23,8 +23,8 @@ from tests.sources.rounds import (
     wrong,
 )
 from weir.algebra.catalog import Relation
+from weir.proving.oracle import Replay
 from weir.sources.files import FilesOptions, FilesSource
-from weir.sources.oracle import Replay
 from weir.sources.source import LoadAgain
 
 pytestmark = pytest.mark.spark

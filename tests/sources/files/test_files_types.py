@@ -17,8 +17,8 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import normalise_row
+from weir.proving.oracle import Follower
 from weir.sources.files import FilesOptions, FilesSource
-from weir.sources.oracle import Follower
 from weir.sources.source import SourceError
 
 pytestmark = pytest.mark.spark

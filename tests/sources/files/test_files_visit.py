@@ -18,8 +18,8 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
+from weir.proving.oracle import Follower
 from weir.sources.files import FilesOptions, FilesSource, take_snapshot
-from weir.sources.oracle import Follower
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, SourceError
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,10 @@ import pytest
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
+from weir.proving.oracle import Replay, rows_of
+from weir.proving.servers.mariadb import MariadbServer
 from weir.sources.mysql.options import MysqlOptions
 from weir.sources.mysql.source import MysqlSource
-from weir.sources.oracle import Replay, rows_of
-from weir.sources.servers.mariadb import MariadbServer
 from weir.sources.source import TRANSACTION, WEIGHT, Visit
 
 _numbers = itertools.count(1)

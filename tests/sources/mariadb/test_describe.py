@@ -14,9 +14,9 @@ from tests.sources.mariadb.conftest import Place, changes, whole
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import WeirError
+from weir.proving.servers import mariadb as servers
 from weir.sources.mysql.options import MysqlOptions
 from weir.sources.mysql.source import MysqlSource
-from weir.sources.servers import mariadb as servers
 from weir.sources.source import SourceError
 
 

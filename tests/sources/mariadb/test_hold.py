@@ -14,8 +14,8 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
+from weir.proving.oracle import Replay
 from weir.sources.mysql.options import Unreachable
-from weir.sources.oracle import Replay
 from weir.sources.source import SourceError
 
 BOTH = pytest.mark.parametrize("kind", ["mariadb", "mariadb-locks"])

@@ -15,9 +15,9 @@ from weir.algebra import types as t
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
+from weir.proving.oracle import rows_of
 from weir.sources.mysql.lookup import BATCHES, sendable
 from weir.sources.mysql.source import MysqlSource
-from weir.sources.oracle import rows_of
 
 FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

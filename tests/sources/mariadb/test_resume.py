@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.sources.mariadb.conftest import Place, changes, whole
+from weir.proving.oracle import rows_of
 from weir.sources.mysql.position import LogPosition, parse_gtids
-from weir.sources.oracle import rows_of
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 
 BOTH = pytest.mark.parametrize("positions", ["file", "gtid"])

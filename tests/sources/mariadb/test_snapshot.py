@@ -9,8 +9,8 @@ import pytest
 
 from tests.sources.mariadb.conftest import Place as Database
 from tests.sources.mariadb.conftest import changes, whole
+from weir.proving.oracle import rows_of
 from weir.sources.mysql.position import LogPosition, Place
-from weir.sources.oracle import rows_of
 from weir.sources.source import SourceError
 
 

@@ -17,10 +17,9 @@ from weir.algebra import types as t
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
-from weir.sources.mysql.source import MysqlSource
-from weir.sources.oracle import Replay
-from weir.sources.stress import Workload, run_stress
-from weir.sources.workloads.mariadb import (
+from weir.proving.oracle import Replay
+from weir.proving.stress import Workload, run_stress
+from weir.proving.workloads.mariadb import (
     BESIDE,
     HEADER,
     PROVOKING,
@@ -30,6 +29,7 @@ from weir.sources.workloads.mariadb import (
     Traffic,
     XaAsTold,
 )
+from weir.sources.mysql.source import MysqlSource
 
 pytestmark = pytest.mark.slow
 SECONDS = float(os.environ.get("WEIR_STRESS_SECONDS", "60"))

@@ -15,7 +15,7 @@ from weir.algebra import types as t
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
-from weir.sources.oracle import rows_of
+from weir.proving.oracle import rows_of
 from weir.sources.source import SourceError
 
 D = Decimal

@@ -7,7 +7,7 @@ import pytest
 from tests.sources.mariadb.conftest import Place, changes, whole
 from weir.algebra.catalog import Relation
 from weir.messages import GlobalTransaction
-from weir.sources.oracle import Replay, rows_of
+from weir.proving.oracle import Replay, rows_of
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 
 T = Relation("shop", "t")

@@ -15,13 +15,13 @@ import pytest
 from psycopg import sql
 
 from weir.algebra.catalog import Relation
-from weir.sources.oracle import Replay, rows_of
+from weir.proving.oracle import Replay, rows_of
+from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.base import PostgresBase
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
 from weir.sources.postgres.trigger_log import install_triggers
 from weir.sources.postgres.triggers import PostgresTriggersSource
-from weir.sources.servers.postgres import PostgresServer
 from weir.sources.source import Visit
 
 ROLE, PASSWORD = "weir", "WEIR_TEST_POSTGRES_PASSWORD"

@@ -26,7 +26,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.sources.oracle import Replay
+from weir.proving.oracle import Replay
 from weir.sources.postgres.base import PostgresBase
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.reader import SnapshotToken

@@ -12,7 +12,7 @@ import pytest
 from tests.sources.postgres.conftest import Lab, wait_for
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.sources.oracle import Replay, rows_of
+from weir.proving.oracle import Replay, rows_of
 from weir.sources.postgres import reader
 from weir.sources.postgres.reader import read_partition
 from weir.sources.source import Partition, SourceError

@@ -10,10 +10,10 @@ import pytest
 from tests.sources.postgres.conftest import Lab, changes, wait_for
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
+from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres import stream
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.trigger_log import install_triggers, remove_triggers
-from weir.sources.servers.postgres import PostgresServer
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 
 T = Relation("pg", "t")

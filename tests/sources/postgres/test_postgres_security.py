@@ -19,10 +19,10 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.sources.oracle import Replay
+from weir.proving.oracle import Replay
+from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
-from weir.sources.servers.postgres import PostgresServer
 from weir.sources.source import SourceError
 
 NASTY = "\"'\\;-$%{}():,.[]*/\n\t éK☃"

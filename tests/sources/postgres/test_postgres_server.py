@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from weir.sources.servers import postgres
-from weir.sources.servers.postgres import PostgresServer, ServerError, find_binaries
+from weir.proving.servers import postgres
+from weir.proving.servers.postgres import PostgresServer, ServerError, find_binaries
 
 
 def test_it_survives_a_crash_and_leaves_nothing() -> None:
@@ -44,7 +44,7 @@ def test_a_wrong_password_is_refused() -> None:
 
 def test_missing_binaries_name_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error says what to install."""
-    monkeypatch.setattr("weir.sources.servers.postgres.shutil.which", lambda _: None)
+    monkeypatch.setattr("weir.proving.servers.postgres.shutil.which", lambda _: None)
     monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
     with pytest.raises(ServerError, match="apt-get install postgresql"):
         find_binaries()

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from weir.sources.stress import find_workload, run_stress
+from weir.proving.stress import find_workload, run_stress
 
 SECONDS = float(os.environ.get("WEIR_STRESS_SECONDS", "60"))
 

@@ -15,7 +15,7 @@ from tests.sources.postgres.conftest import Lab, changes
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, decimal
-from weir.sources.oracle import rows_of
+from weir.proving.oracle import rows_of
 from weir.sources.postgres.values import from_fields
 from weir.sources.source import SourceError
 

@@ -1,0 +1,1 @@
+"""The papers' studies, measured on the simulator beside their formulas."""

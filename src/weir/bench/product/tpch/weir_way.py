@@ -1,0 +1,70 @@
+"""Weir's own way: the view kept by a ``Warehouse``. The only file here that knows it.
+
+It is not running while a batch is applied; ``caught_up`` lets it go. The clock stops when the last Delta version is
+written, not when ``run`` has looked once more and found nothing left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weir.bench.product.tpch.maintained import Facts
+from weir.bench.product.tpch.tables import DEFINITION, VIEW
+from weir.bench.product.tpch.turn import Turn
+from weir.operation.warehouse import Warehouse
+from weir.warehouse.record import APPEND
+
+KEY_BYTES = 8  # every key is a bigint
+
+
+class WeirWay:
+    """``sources`` maps a source's name to its kind and the options of that kind."""
+
+    def __init__(self, path: str, sources: Mapping[str, tuple[str, Mapping[str, Any]]], **session: Any) -> None:
+        self.warehouse = Warehouse(path, **session)
+        for name, (kind, options) in sources.items():
+            self.warehouse.source(name, kind=kind, **options)
+        self.warehouse.view(DEFINITION)
+
+    def begin(self) -> float:
+        start = time.perf_counter()
+        self.warehouse.run(until_caught_up=True)
+        return (time.perf_counter() - start) * 1000
+
+    def caught_up(self) -> Turn:
+        before, version = self._view(), self.warehouse.store(VIEW).head.version
+        start = time.time()
+        self.warehouse.run(until_caught_up=True)
+        after, ended = self._view(), time.time()
+        if after["commits"] > before["commits"]:
+            ended = after["last_commit"]
+        sent, received = (after[name] - before[name] for name in ("sent", "received"))
+        rows, version = self._written(version)
+        return Turn((ended - start) * 1000, rows, sent, received, version)
+
+    def _written(self, version: int) -> tuple[int, int]:
+        """Rows appended since a version, and the version now."""
+        log = self.warehouse.store(VIEW).log
+        now = log.head().version
+        records = [log.record(each) for each in range(version + 1, now + 1)]
+        return sum(record.rows for record in records if record.kind == APPEND), now
+
+    def audit(self) -> int:
+        found = self.warehouse.verify(VIEW)
+        return found.missing + found.extra
+
+    def facts(self) -> Facts:
+        files = [file for file in Path(self.warehouse.path).rglob("*") if file.is_file()]
+        table = self.warehouse.store(VIEW).place.uri
+        return Facts(table, sum(file.stat().st_size for file in files), self._view()["strategy"])
+
+    def close(self) -> None:
+        self.warehouse.close()
+
+    def _view(self) -> dict[str, Any]:
+        status = self.warehouse.status()
+        (view,) = status["views"]
+        return {**view, "sent": status["asked"]["keys"] * KEY_BYTES, "received": status["asked"]["bytes"]}

@@ -1,0 +1,51 @@
+"""What to run where something is missing, in full: commands with their options, statements in the source's dialect."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from weir.planning.routes import Hop
+from weir.project.kinds import SourceSpec
+from weir.sources.source import Finding
+
+QUOTE = '"'
+_CAPTURED = ("sqlite", "postgres-triggers")
+
+
+def full_remedy(spec: SourceSpec, finding: Finding, used: Sequence[str]) -> str:
+    """A source's own remedy, for the tables that views use: ``weir capture install`` with all that has to stand behind
+    it, a publication of those tables.
+    """
+    if spec.kind in _CAPTURED and "weir capture install" in finding.remedy:
+        tables = [finding.table] if finding.table else used
+        return f"weir capture install {spec.kind} {shlex.join(tables) or 'TABLE ...'} {_options(spec)}"
+    if used and finding.remedy.startswith("CREATE PUBLICATION"):
+        names = ", ".join(f"{_quoted(QUOTE, spec.options.schema)}.{_quoted(QUOTE, table)}" for table in used)
+        return f"CREATE PUBLICATION {_quoted(QUOTE, spec.options.publication)} FOR TABLE {names};"
+    return finding.remedy
+
+
+def _options(spec: SourceSpec) -> str:
+    options = spec.options
+    if spec.kind == "sqlite":
+        return f"--path {shlex.quote(options.path)}"
+    dsn = f"postgresql://OWNER@{options.host}:{options.port}/{options.database}"
+    schema = f" --schema {shlex.quote(options.schema)}" if options.schema != "public" else ""
+    return f"--dsn {shlex.quote(dsn)} --password env:NAME --reader {shlex.quote(options.user or 'ROLE')}{schema}"
+
+
+def index_statement(spec: SourceSpec, hop: Hop) -> str:
+    """The index that a lookup lacks."""
+    mark = "`" if spec.kind in ("mariadb", "mariadb-locks", "mysql") else QUOTE
+    table, columns = hop.relation.table, hop.lookup.key_columns
+    name = _quoted(mark, "_".join([table, *columns]))
+    place = _quoted(mark, table)
+    if spec.kind.startswith("postgres"):
+        name, place = "", f"{_quoted(mark, spec.options.schema)}.{place}"
+    statement = f"CREATE INDEX {name + ' ' if name else ''}ON {place}"
+    return f"{statement} ({', '.join(_quoted(mark, column) for column in columns)});"
+
+
+def _quoted(mark: str, name: str) -> str:
+    return mark + name.replace(mark, mark * 2) + mark

@@ -1,0 +1,188 @@
+"""What is going on, as a document: lag per source, queues, rates, last commits. Also left in a file for others to read.
+
+The file is the runner's last word; who reads it compares its time and process with the present (``weir status``), so a
+runner that is stuck or dead is not believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from weir.algebra.errors import WeirError
+from weir.operation.admission import Absent
+from weir.operation.control import NoRunner, ask_runner
+from weir.operation.locking import FOLDER, RunnerLock
+from weir.project.folder import Project
+from weir.rounds.engine import Engine
+from weir.rounds.units import WAITING, Tables, Unit
+
+STATUS = "status.json"
+
+
+def status_of(engine: Engine | None, path: str, names: Sequence[str], tables: Tables, started: float) -> dict[str, Any]:
+    """``lag``: seconds since everything then visible at a view's sources was committed. ``queue``: transactions that
+    were received and are not committed yet.
+    """
+    now = time.time()
+    document: dict[str, Any] = {"warehouse": path, "process": os.getpid(), "time": now, "started": started}
+    if engine is None:
+        return {**document, "running": False, "views": [_resting(name, tables) for name in names], "sources": []}
+    costs = engine.costs
+    asked = asdict(costs)
+    return {
+        **document,
+        "running": True,
+        "rounds": engine.rounds,
+        "asked": asked,
+        "views": [entry for unit in engine.units for entry in _views(unit, now)],
+        "sources": [_source(engine, name, now) for name in engine.channels],
+    }
+
+
+def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
+    shared = {
+        "state": unit.state,
+        "problem": unit.problem,
+        "transactions": unit.transactions,
+        "queue": unit.queue,
+        "commits": unit.commits,
+        "lag": now - unit.caught_up_at if unit.caught_up_at else None,
+        "last_commit": unit.committed_at or None,
+        "positions": dict(unit.durable),
+        "asked": asdict(unit.costs),
+    }
+    return [
+        {
+            "name": view.name,
+            "group": unit.name if len(unit.views) > 1 else "",
+            "strategy": view.choice.strategy,
+            "level": view.level,
+            "arrival": view.last_arrival,
+            **shared,
+        }
+        for view in unit.views
+    ]
+
+
+def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
+    channel = engine.channels[name]
+    units = [unit for unit in engine.units if name in unit.sources]
+    behind = [now - unit.caught_up_at for unit in units if unit.caught_up_at]
+    return {
+        "name": name,
+        "kind": channel.spec.kind,
+        "place": channel.spec.place,
+        "reachable": channel.problem is None,
+        "problem": str(channel.problem or ""),
+        "lag": max(behind, default=None),
+        "transactions": channel.transactions,
+    }
+
+
+def with_absent(document: dict[str, Any], absent: Absent, tables: Tables) -> dict[str, Any]:
+    """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
+    unknown = {"strategy": "", "level": "", "lag": None, "transactions": 0, "queue": 0, "commits": 0, "arrival": 0}
+    views = [
+        {**unknown, **_resting(name, tables), "state": WAITING, "problem": problem}
+        for name, problem in absent.problems.items()
+    ]
+    known = {source["name"] for source in document["sources"]}
+    sources = [
+        {"name": name, "kind": spec.kind, "place": spec.place, "reachable": False, "problem": str(problem), "lag": None,
+         "transactions": 0}
+        for name, problem in absent.survey.problems.items() if name not in known for spec in [absent.survey.specs[name]]
+    ]  # fmt: skip
+    return {**document, "views": [*document["views"], *views], "sources": [*document["sources"], *sources]}
+
+
+def _resting(name: str, tables: Tables) -> dict[str, Any]:
+    """A view of a warehouse that nobody runs: what its table says."""
+    store = tables.open(name)
+    if store is None or not store.head.transaction:
+        return {"name": name, "state": "not loaded"}
+    head = store.head
+    return {
+        "name": name,
+        "state": "at rest",
+        "strategy": head.notes.get("strategy", ""),
+        "level": head.notes.get("level", ""),
+        "arrival": head.last_arrival,
+        "version": head.version,
+        "last_commit": head.timestamp / 1000,
+        "positions": dict(head.positions),
+    }
+
+
+def write_status(path: str, status: Callable[[], dict[str, Any]]) -> None:
+    """Replaces the status file, at most a few times a second. Nothing depends on it."""
+    if "://" in path:
+        return
+    file = Path(path) / FOLDER / STATUS
+    with contextlib.suppress(OSError):
+        if file.exists() and time.time() - file.stat().st_mtime < 0.2:
+            return
+        fresh = file.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(status()), encoding="utf-8")
+        fresh.replace(file)
+
+
+# -- seen from another process -----------------------------------------------------------------------------------------
+
+
+def status_from_outside(project: Project) -> dict[str, Any]:
+    """The runner's own words if it answers; otherwise the tables', and what can be said of the runner."""
+    path = project.warehouse_path
+    tables = Tables(path, project.storage_options())
+    try:
+        live: dict[str, Any] = ask_runner(path, "status")
+    except NoRunner:
+        at_rest = status_of(None, path, list(project.views), tables, time.time())
+        return {**at_rest, "runner": _runner_at_rest(path)}
+    oldest = max((view["lag"] or 0.0 for view in live["views"]), default=0.0)
+    ill = [f"view {view['name']} is {view['state']}: {view['problem']}" for view in live["views"] if view["problem"]]
+    told = f"process {live['process']} runs, {live['rounds']} rounds, oldest lag {oldest:.1f} s"
+    return {**live, "runner": {"alive": True, "well": not ill, "text": "\n".join([told, *ill])}}
+
+
+def _runner_at_rest(path: str) -> dict[str, Any]:
+    """Nobody answers. A runner that holds the lock all the same is stuck."""
+    last = _last_word(path)
+    if (holder := _holder(path)) is not None:
+        since = f", its last word is {time.time() - last['time']:.0f} s old" if last else ""
+        text = f"process {holder} holds the warehouse but does not answer{since}; look at it, or stop it: kill {holder}"
+        return {"alive": True, "well": False, "text": text}
+    if last and last.get("running"):
+        ago = time.time() - last["time"]
+        text = f"no runner: process {last['process']} was last heard {ago:.0f} s ago; start one: weir run"
+        return {"alive": False, "well": True, "text": text}
+    return {"alive": False, "well": True, "text": "no runner; start one: weir run"}
+
+
+def _last_word(path: str) -> dict[str, Any] | None:
+    try:
+        word: dict[str, Any] = json.loads((Path(path) / FOLDER / STATUS).read_text(encoding="utf-8"))
+        return word
+    except (OSError, ValueError):
+        return None
+
+
+def _holder(path: str) -> int | None:
+    """The process that holds the runner's lock, if one does."""
+    lock = RunnerLock(path)
+    if "://" in path or not os.path.isdir(os.path.join(path, FOLDER)):
+        return None
+    try:
+        lock.take()
+    except WeirError as held:
+        found = re.search(r"process (\d+)", str(held))
+        return int(found[1]) if found else None
+    lock.release()
+    return None

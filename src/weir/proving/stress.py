@@ -1,0 +1,410 @@
+"""The exactness stress: concurrent writers, a source that visits without pause, and the oracle after every visit.
+
+Nothing here knows a kind of database; a ``Workload`` brings it. Beside plain visits the run also loads afresh under
+the writers, throws visits away as a crash before the commit would, resumes, and kills writers. A workload can be run
+with a *planted mutation*: a naive way of capture that must come out as wrong answers, or the stress could not be
+trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar
+
+from weir.algebra.catalog import Relation, Table
+from weir.algebra.errors import WeirError
+from weir.algebra.hops import Lookup
+from weir.algebra.memory import MemoryBag
+from weir.proving.oracle import Ledger, Replay
+from weir.proving.writers import Writer
+from weir.sources.source import LoadAgain, Position, SchemaChanged, Source, SourceError, Visit
+
+WORKLOADS: dict[str, str] = {
+    "sqlite": "weir.proving.workloads.sqlite:SqliteWorkload",
+    "postgres": "weir.proving.workloads.postgres:PostgresWorkload",
+    "postgres-triggers": "weir.proving.workloads.postgres:PostgresTriggersWorkload",
+    "mariadb": "weir.proving.workloads.mariadb:MariadbWorkload",
+    "mariadb-locks": "weir.proving.workloads.mariadb:MariadbLocksWorkload",
+}
+COLUMNS = {
+    "ledger": ("id", "growth"),
+    "item": ("id", "tx", "amount", "note"),
+    "part": ("item", "line", "tx", "payload"),
+    "loose": ("a", "b", "tx"),
+}
+KEYS: dict[str, Sequence[tuple[str, ...]]] = {
+    "ledger": [("id",)],
+    "item": [("id",)],
+    "part": [("item", "line"), ("item",)],
+    "loose": [("a",), ("a", "b")],
+}
+LONGEST_ABSENCE = 300.0  # seconds a disturbed database may take to come back
+
+
+@dataclass(frozen=True)
+class StressReport:
+    """The verdict: ``wrong`` counts wrong answers and wrong deliveries; ``failures`` holds the first of them."""
+
+    kind: str
+    answers: int
+    wrong: int
+    transactions: int
+    seconds: float
+    failures: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind, "answers": self.answers, "wrong": self.wrong,
+            "transactions": self.transactions, "seconds": round(self.seconds, 1),
+        }  # fmt: skip
+
+
+class Workload(ABC):
+    """One kind of source under stress: what it starts, its source, its writers. A context manager: leaving it stops
+    what it started.
+
+    ``start`` makes the tables ``ledger`` (id bigint, growth int), ``item`` (id int, tx bigint, amount int, note
+    text), ``part`` (item int, line int, tx bigint, payload text; key of both ints) and ``loose`` (a int, b text, tx
+    bigint; no key).
+    """
+
+    kind: ClassVar[str]
+    mutations: ClassVar[tuple[str, ...]] = ()  # names of the naive ways that can be planted
+    one_each: ClassVar[bool] = True  # a delivered transaction is exactly one of the writers' (never merged)
+    merged_after_resume: ClassVar[bool] = False  # what was missed while away may come as one transaction
+    exact_lookups: ClassVar[bool] = True  # an answer holds only rows with the keys asked for
+    disturb_every: ClassVar[float | None] = None  # seconds between calls of ``disturb``
+
+    def __init__(self, mutation: str | None = None) -> None:
+        if mutation is not None and mutation not in self.mutations:
+            raise WeirError(f"{self.kind} has no mutation '{mutation}'; it has {', '.join(self.mutations) or 'none'}")
+        self.mutation = mutation
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts what it needs (a server on a private port) and makes the empty tables, ready to be captured."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends what ``start`` began, by pid, and removes its files. Called also when ``start`` failed half-way."""
+
+    @abstractmethod
+    def open(self) -> Source:
+        """A new connection to the source, not yet watching; with the planted mutation if there is one."""
+
+    @abstractmethod
+    def writer(self, number: int, seed: int) -> Writer: ...
+
+    def forget(self) -> None:
+        """Before a fresh load: drops what the last one left behind, where the kind needs that. No source is open."""
+
+    def writers_gone(self) -> None:
+        """After the last writer has ended, perhaps killed: ends what they left half done, where that can be."""
+
+    def disturb(self) -> None:
+        """Hurts the database (kill -9 and restart, dropped connections).
+
+        The run resumes from the last committed position.
+        """
+
+    def __enter__(self) -> Workload:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.stop()
+
+
+def find_workload(kind: str, mutation: str | None = None) -> Workload:
+    """The registered workload of a kind, imported only now: each needs its own driver."""
+    if kind not in WORKLOADS:
+        raise WeirError(f"unknown kind '{kind}' to stress: use one of {', '.join(WORKLOADS)}")
+    module, _, name = WORKLOADS[kind].partition(":")
+    workload: Workload = getattr(import_module(module), name)(mutation)
+    return workload
+
+
+def run_stress(
+    workload: Workload, seconds: float, seed: int = 0, writers: int = 3, loads: int = 3, until_wrong: bool = False
+) -> StressReport:
+    """Starts the workload, stresses it for so long once its writers write, stops it, and tells the verdict.
+
+    With ``until_wrong`` it ends with the first failure, for planted mutations.
+    """
+    with workload:
+        run = _Run(workload, seed)
+        try:
+            with _Crew(workload, seed, writers) as crew:
+                began = time.monotonic()
+                run.visit_until(began + seconds, crew, loads, until_wrong)
+            workload.writers_gone()
+            run.end()
+        finally:
+            run.close()
+        return run.report(time.monotonic() - began)
+
+
+@dataclass
+class _Run:
+    """One run: the source, what the warehouse would have committed, and the counts."""
+
+    workload: Workload
+    seed: int
+    answers: int = 0
+    wrong: int = 0
+    transactions: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)
+        self.tables: Mapping[Relation, Table] = {}
+        self.source: Source | None = None
+        self.position: Position = ""
+        self.resumed = False
+        self.replay: Replay
+
+    # -- opening, loading, crashing ---------------------------------------------------------------------------------
+
+    def _open(self) -> Source:
+        """A source that watches; None afterwards means that opening failed."""
+        self.close()
+        source = self.source = self.workload.open()
+        if not self.tables:
+            described = source.describe().tables
+            self.tables = {table.relation: table for table in described if table.relation.table in COLUMNS}
+        source.watch({relation: COLUMNS[relation.table] for relation in self.tables})
+        return source
+
+    def close(self) -> None:
+        if self.source is not None:
+            with contextlib.suppress(SourceError):
+                self.source.close()
+            self.source = None
+
+    def load(self) -> None:
+        """A first load while the writers write; the replay begins anew."""
+        if self.source is not None:
+            self._check_everything()
+        self.close()
+        self.workload.forget()
+        source = self._open()
+        ledger = Ledger(Relation(source.name, "ledger"), self.workload.one_each)
+        self.replay = Replay({relation: COLUMNS[relation.table] for relation in self.tables}, ledger)
+        self.position = self.replay.load(source)
+
+    def resume(self) -> None:
+        """A new connection that goes on from the last committed position, as after a crash."""
+        self._open().resume(self.position)
+        self.resumed = True
+
+    def _resume_when_back(self) -> None:
+        """After a disturbance: tries until the database is there again. A log that is lost is never passed over."""
+        until = time.monotonic() + LONGEST_ABSENCE
+        while True:
+            try:
+                return self.resume()
+            except (LoadAgain, SchemaChanged):
+                raise
+            except SourceError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    # -- visiting ---------------------------------------------------------------------------------------------------
+
+    def visit_until(self, end: float, crew: _Crew, loads: int, until_wrong: bool) -> None:
+        began = time.monotonic()
+        times = _Times(self.workload, began, end, loads)
+        self.load()
+        while (now := time.monotonic()) < end and not (until_wrong and self.wrong):
+            if times.due("load", now):
+                self.load()
+            if times.due("kill", now):
+                crew.kill_one()
+            if times.due("disturb", now):
+                self.workload.disturb()
+                self._resume_when_back()
+            self.step()
+
+    def step(self) -> None:
+        """One visit, committed; now and then one that is lost before its commit."""
+        if self.dice.random() < 0.01:
+            self._visit(self._lookups())
+            self.resume()
+        self.check(self._lookups())
+
+    def _visit(self, lookups: Sequence[Lookup], hold: bool = False) -> Visit:
+        assert self.source is not None
+        return self.source.visit(lookups, hold)
+
+    def check(self, lookups: Sequence[Lookup]) -> None:
+        """Visits, follows the transactions, compares the answers, commits."""
+        hold = self.dice.random() < 0.3
+        visit = self._visit(lookups, hold)
+        if self.replay.ledger is not None:
+            may_merge = self.resumed and self.workload.merged_after_resume
+            self.replay.ledger.one_each = self.workload.one_each and not may_merge
+        self.resumed = False
+        before = len(self.replay.ledger.delivered) if self.replay.ledger else 0
+        problems = self.replay.apply(visit)
+        problems += self.replay.compare(visit, lookups, self.workload.exact_lookups)
+        self.answers += len(lookups)
+        if hold:
+            problems += self._look_around()
+        self.transactions += len(self.replay.ledger.delivered) - before if self.replay.ledger else 0
+        self.wrong += len(problems)
+        self.failures += problems[: 10 - len(self.failures)]
+        self.position = visit.position
+        if self.dice.random() < 0.2:
+            assert self.source is not None
+            self.source.acknowledge(self.position)
+
+    def _look_around(self) -> list[str]:
+        """More questions in the held snapshot, while the writers go on; then it is released."""
+        assert self.source is not None
+        problems: list[str] = []
+        for _ in range(self.dice.choice((1, 2))):
+            lookups = self._lookups()
+            later = Visit((), {}, self.source.look(lookups), "")
+            problems += self.replay.compare(later, lookups, self.workload.exact_lookups)
+            self.answers += len(lookups)
+        self.source.release()
+        return problems
+
+    def _check_everything(self) -> None:
+        self.check([Lookup(relation, COLUMNS[relation.table]) for relation in self.tables])
+
+    def end(self) -> None:
+        """The writers have stopped: one last visit, and every table equals its replay."""
+        self._check_everything()
+
+    def report(self, seconds: float) -> StressReport:
+        return StressReport(
+            self.workload.kind, self.answers, self.wrong, self.transactions, seconds, tuple(self.failures)
+        )
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    def _lookups(self) -> list[Lookup]:
+        """None, one or several: whole tables, and one to two hundred keys of one or two columns."""
+        return [self._lookup() for _ in range(self.dice.choice((0, 1, 1, 1, 2, 3)))]
+
+    def _lookup(self) -> Lookup:
+        relation = self.dice.choice(sorted(self.tables))
+        whole = relation.table != "ledger" and self.dice.random() < 0.3  # the ledger only grows: asked for by key
+        if whole:
+            return Lookup(relation, self._some_columns(relation, ()))
+        keys = self.dice.choice(KEYS[relation.table])
+        schema = self.tables[relation].schema.only(keys)
+        rows = set(self._keys(relation, keys, self.dice.choice((1, 1, 2, 10, 50, 200))))
+        return Lookup(relation, self._some_columns(relation, keys), keys, MemoryBag.of(schema, sorted(rows)))
+
+    def _some_columns(self, relation: Relation, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """All columns, or half of them; the keys among them, so that an answer with more rows can be judged."""
+        names = COLUMNS[relation.table]
+        if self.dice.random() < 0.7:
+            return names
+        return tuple(name for name in names if name in keys or self.dice.random() < 0.5) or names[:1]
+
+    def _keys(self, relation: Relation, keys: tuple[str, ...], many: int) -> Iterator[tuple[Any, ...]]:
+        """Keys of rows that are there, and a few that are not. No NULL: it is never asked for."""
+        positions = [COLUMNS[relation.table].index(name) for name in keys]
+        rows = self.replay.rows(relation)
+        for row in self.dice.sample(rows, min(many, len(rows))):
+            key = tuple(row[at] for at in positions)
+            if None not in key:
+                yield key
+        yield tuple("q" if name == "b" else self.dice.randrange(400) for name in keys)
+
+
+class _Times:
+    """What is due when:
+
+    loads spread over the run, writers killed every few seconds, disturbances as the workload says.
+    """
+
+    def __init__(self, workload: Workload, began: float, end: float, loads: int) -> None:
+        self.every = {"load": (end - began) / max(loads, 1), "kill": 5.0}
+        if workload.disturb_every is not None:
+            self.every["disturb"] = workload.disturb_every
+        self.next = {name: began + every for name, every in self.every.items()}
+
+    def due(self, name: str, now: float) -> bool:
+        if name not in self.every or now < self.next[name]:
+            return False
+        self.next[name] = now + self.every[name]
+        return True
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag between processes without a lock: a writer killed while it looks must not keep the others from looking."""
+
+    value: Any
+
+    def set(self) -> None:
+        self.value.value = 1
+
+    def is_set(self) -> bool:
+        return bool(self.value.value)
+
+
+class _Crew:
+    """The writing processes. Each has a number of its own for ever, so that ledger ids stay unique."""
+
+    def __init__(self, workload: Workload, seed: int, size: int) -> None:
+        self.workload, self.seed, self.size, self.number = workload, seed, size, 0
+        self.context = multiprocessing.get_context("spawn")
+        self.stop = Flag(self.context.Value("b", 0, lock=False))
+        self.processes: list[Any] = []
+
+    def _hire(self) -> Any:
+        """A new writer; returns its count of commits."""
+        self.number += 1
+        writer, commits = self.workload.writer(self.number, self.seed), self.context.Value("q", 0, lock=False)
+        process = self.context.Process(target=writer.run, args=(self.stop, commits), daemon=True)
+        process.start()
+        self.processes.append(process)
+        return commits
+
+    def kill_one(self) -> None:
+        """kill -9 in the middle of whatever it does, and another in its place."""
+        process = self.processes.pop(0)
+        process.kill()
+        process.join()
+        self._hire()
+
+    def __enter__(self) -> _Crew:
+        try:
+            self._wait([self._hire() for _ in range(self.size)])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _wait(self, counts: list[Any]) -> None:
+        """Until every writer has committed something: on a busy machine processes take their time to start."""
+        until = time.monotonic() + LONGEST_ABSENCE
+        while not all(count.value for count in counts):
+            if time.monotonic() > until or not all(process.is_alive() for process in self.processes):
+                raise WeirError(f"{self.workload.kind}: the writers do not write; run one by hand to see why")
+            time.sleep(0.05)
+
+    def __exit__(self, *problem: object) -> None:
+        self.stop.set()
+        for process in self.processes:
+            process.join(10)
+            if process.is_alive():
+                process.kill()
+                process.join()

@@ -1,0 +1,183 @@
+"""What a round's commits of one view add to its table.
+
+A commit that adds signed rows is appended as it is. The actions of the keyed algorithms look at the view (which rows
+carry these keys, which are missing), so the part of the view they touch is fetched by Spark, and they are applied to
+that part alone: nothing else can change, and nothing else decides. A replacement becomes a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from weir.algebra.bag import Pairs
+from weir.algebra.errors import WeirError
+from weir.algebra.types import Schema
+from weir.messages import (
+    Action,
+    Add,
+    AddMissing,
+    Commit,
+    DeleteKeys,
+    DropNegative,
+    Position,
+    Replace,
+    apply_actions,
+)  # fmt: skip
+from weir.rounds.machine import SweptBag
+from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.frame_bag import FrameBag
+from weir.sweeping.job import SweptDelta
+from weir.warehouse.columns import ARRIVAL as STORED_ARRIVAL
+from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
+from weir.warehouse.record import Step
+from weir.warehouse.staging import Staged
+from weir.warehouse.store import Batch, ViewStore
+
+
+@dataclass(frozen=True)
+class RoundCommits:
+    """A view's part of a round: what its algorithm committed, and the arrival numbers that this covers."""
+
+    commits: Sequence[Commit]
+    deltas: Sequence[SweptDelta]
+    first: int  # the first arrival number
+    last: int
+    complete: bool  # every commit is a state of its own, else only the last one
+
+    @property
+    def arrivals(self) -> tuple[int, int] | None:
+        return (self.first, self.last) if self.first <= self.last else None
+
+    def arrival(self, number: int) -> int:
+        """Of the commit with this number."""
+        return self.first + number if self.complete else self.last
+
+    def steps(self) -> Iterator[Step]:
+        """Which source moved where at which arrival, for finding states inside the batch by position."""
+        before: Mapping[str, Position] = {}
+        for number, commit in enumerate(self.commits if self.complete else ()):
+            for source, position in commit.positions.items():
+                if before.get(source) != position:
+                    yield self.arrival(number), source, position
+            before = commit.positions
+
+
+def delta_of(store: ViewStore, round_: RoundCommits, spark: SparkSession) -> tuple[str, Batch | None]:
+    """What to give to the store: ``append`` with signed rows (None: nothing), or ``load`` with the whole view."""
+    numbered = [(number, action) for number, commit in enumerate(round_.commits) for action in commit.actions]
+    if (last := _last_replacement(numbered)) is not None:
+        return "load", _replaced(numbered, last, spark)
+    if all(isinstance(action, Add) for _, action in numbered):
+        added = [(number, action.delta) for number, action in numbered if isinstance(action, Add)]
+        at_hand = [(number, bag) for number, bag in added if not isinstance(bag, SweptBag)]
+        tables = [_table(bag, round_.arrival(number)) for number, bag in at_hand]
+        return "append", _batch(store, tables, round_.deltas)
+    return "append", _batch(store, list(_looked_at(store, round_, spark)), round_.deltas)
+
+
+def _batch(store: ViewStore, tables: list[pa.Table], deltas: Sequence[SweptDelta]) -> Batch | None:
+    """Rows at hand become one file; what tasks have written already goes with it."""
+    rows = [table for table in [*tables, *(table for delta in deltas for table in delta.rows)] if table.num_rows]
+    staged = [part for delta in deltas for part in delta.staged]
+    if rows:
+        staged.append(store.stager().write(pa.concat_tables(rows, promote_options="default")))
+    return reduce(Staged.__add__, staged) if staged else None
+
+
+def _table(bag: Any, arrival: int) -> pa.Table:
+    table = bag.to_arrow().table if isinstance(bag, FrameBag) else bag.table
+    arrivals = pa.repeat(pa.scalar(arrival, pa.int64()), table.num_rows)
+    return table.rename_columns([*bag.schema.names, STORED_WEIGHT]).append_column(STORED_ARRIVAL, arrivals)
+
+
+# -- replacements ------------------------------------------------------------------------------------------------------
+
+
+def _last_replacement(numbered: Sequence[tuple[int, Action]]) -> int | None:
+    places = [place for place, (_, action) in enumerate(numbered) if isinstance(action, Replace)]
+    return places[-1] if places else None
+
+
+def _replaced(numbered: Sequence[tuple[int, Action]], last: int, spark: SparkSession) -> Batch:
+    """The view after its last replacement, and what was added since."""
+    replacement = numbered[last][1]
+    assert isinstance(replacement, Replace)
+    rows = frame_bag(replacement.rows, spark)
+    for _, action in numbered[last + 1 :]:
+        assert isinstance(action, Add), "what follows a replacement adds to it"
+        rows = rows + frame_bag(action.delta, spark)
+    return rows.rows.withColumnRenamed(WEIGHT, STORED_WEIGHT)
+
+
+def frame_bag(bag: Any, spark: SparkSession) -> FrameBag:
+    return bag if isinstance(bag, FrameBag) else FrameBag.from_arrow(spark, bag)
+
+
+# -- actions that look at the view -------------------------------------------------------------------------------------
+
+
+def _looked_at(store: ViewStore, round_: RoundCommits, spark: SparkSession) -> Iterator[pa.Table]:
+    """Each commit's signed change, found on the part of the view that the round's actions touch."""
+    actions = [action for commit in round_.commits for action in commit.actions]
+    state = _touched(store, actions, spark)
+    for number, commit in enumerate(round_.commits):
+        after = apply_actions(state, commit.actions)
+        assert isinstance(after, ArrowBag)
+        yield _table(after - state, round_.arrival(number))
+        state = after
+
+
+def _touched(store: ViewStore, actions: Sequence[Action], spark: SparkSession) -> ArrowBag:
+    """The view's rows that carry a key that is deleted, or equal a row that is added."""
+    view = store.read(spark, counted=True)
+    names = store.schema.names
+    parts = [_carrying(view, on, keys, spark) for on, keys in _deleted(actions).items()]
+    added = [_rows(action) for action in actions if not isinstance(action, DeleteKeys)]
+    if added:
+        rows = FrameBag.from_arrow(spark, reduce(ArrowBag.__add__, added).distinct()).frame.drop(WEIGHT)
+        other = rows.toDF(*(f"added {at}" for at in range(len(names))))
+        same = [view[f"`{name}`"].eqNullSafe(other[f"`added {at}`"]) for at, name in enumerate(names)]
+        parts.append(view.join(other, reduce(lambda a, b: a & b, same), "left_semi"))
+    found = reduce(DataFrame.unionAll, parts).distinct().toArrow()
+    return _view_bag(store.schema, found)
+
+
+def _view_bag(schema: Schema, rows: pa.Table) -> ArrowBag:
+    return ArrowBag.from_table(schema, rows.rename_columns([*schema.names, WEIGHT]))
+
+
+def _rows(action: Action) -> ArrowBag:
+    match action:
+        case Add(bag) | AddMissing(bag) if isinstance(bag, ArrowBag):
+            return bag
+        case DropNegative():
+            raise WeirError(
+                "negative_counters = 'false' only shows in the simulator that PVM needs them (weir simulate pvm); "
+                "leave the option out"
+            )
+    raise AssertionError(f"{action} cannot be looked at")
+
+
+def _deleted(actions: Sequence[Action]) -> dict[Pairs, ArrowBag]:
+    """Keys to delete, all together per set of columns."""
+    found: dict[Pairs, ArrowBag] = {}
+    for action in actions:
+        if isinstance(action, DeleteKeys):
+            keys, on = action.keys, tuple(action.on)
+            assert isinstance(keys, ArrowBag)
+            found[on] = found[on] + keys if on in found else keys
+    return found
+
+
+def _carrying(view: DataFrame, on: Pairs, keys: ArrowBag, spark: SparkSession) -> DataFrame:
+    wanted = FrameBag.from_arrow(spark, keys.positive().keep([right for _, right in on]).distinct()).frame.drop(WEIGHT)
+    other = wanted.toDF(*(f"key {at}" for at in range(len(on))))
+    same = [view[f"`{mine}`"] == other[f"`key {at}`"] for at, (mine, _) in enumerate(on)]
+    return view.join(F.broadcast(other), reduce(lambda a, b: a & b, same), "left_semi")

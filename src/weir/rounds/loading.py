@@ -1,0 +1,138 @@
+"""Views evaluated on Spark from whole tables: the first load, recomputation, and the audit's other side.
+
+The tables are read in parts from snapshots that are held at known positions, while the sources go on. PostgreSQL's
+parts are read by Spark's tasks, in parallel; those of a source that cannot share a snapshot are read by its own thread
+into Parquet files of a scratch folder, which is gone when the work is done.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
+from weir.algebra.hops import begin, extend, finish, hop_order
+from weir.algebra.query import BoundTerm, Query
+from weir.algebra.types import Schema
+from weir.project.kinds import SourceSpec
+from weir.rounds.channels import Channel
+from weir.rounds.failures import SourceFailed
+from weir.sources.arrow import arrow_schema
+from weir.sources.source import Partition, Source
+from weir.spark.frame_bag import FrameBag
+
+Frames = Mapping[Relation, DataFrame]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A task: reads its parts of a table from a shared snapshot."""
+
+    spec: SourceSpec
+    parts: tuple[Partition, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        source = self.spec.open()
+        try:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from source.read(self.parts[number])
+        finally:
+            source.close()
+
+
+class HeldTables:
+    """Every table of some held snapshots as a DataFrame. A context: leaving it removes the scratch files."""
+
+    def __init__(
+        self, spark: SparkSession, channels: Iterable[Channel], schemas: Mapping[Relation, Schema], scratch: str
+    ) -> None:
+        self._spark, self._schemas = spark, schemas
+        self._channels = list(channels)
+        self._scratch = Path(scratch) / f"load-{uuid.uuid4().hex}"
+
+    def __enter__(self) -> Frames:
+        self._scratch.mkdir(parents=True)
+        pending = [(channel, channel.call(self._take)) for channel in self._channels]
+        frames: dict[Relation, DataFrame] = {}
+        for channel, taken in pending:
+            try:
+                found = taken.result()
+            except WeirError as problem:
+                raise SourceFailed(problem, channel.name) from problem
+            frames |= {relation: self._frame(channel, relation, where) for relation, where in found.items()}
+        return frames
+
+    def __exit__(self, *problem: object) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _take(self, source: Source) -> dict[Relation, Path | tuple[Partition, ...]]:
+        """In the source's thread: the parts, or, where only it can read them, files with their rows."""
+        parts: dict[Relation, list[Partition]] = defaultdict(list)
+        for part in source.parts():
+            parts[part.relation].append(part)
+        wanted = [relation for relation in self._schemas if relation.source == source.name]
+        if source.shares_snapshots:
+            return {relation: tuple(parts[relation]) for relation in wanted}
+        return {relation: self._spool(source, relation, parts[relation]) for relation in wanted}
+
+    def _spool(self, source: Source, relation: Relation, parts: Sequence[Partition]) -> Path:
+        path = self._scratch / f"{uuid.uuid4().hex}.parquet"
+        shape = arrow_schema(self._schemas[relation])
+        with pq.ParquetWriter(path, shape) as writer:
+            for part in parts:
+                for batch in source.read(part):
+                    writer.write_table(pa.Table.from_batches([batch]).select(shape.names).cast(shape))
+        return path
+
+    def _frame(self, channel: Channel, relation: Relation, found: Path | tuple[Partition, ...]) -> DataFrame:
+        schema = self._schemas[relation]
+        ddl = ", ".join(f"`{column.name}` {column.type}" for column in schema)
+        if isinstance(found, Path):
+            return self._spark.read.schema(ddl).parquet(found.as_uri())
+        if not found:
+            return self._spark.createDataFrame([], ddl)
+        reading = _Selected(_Reading(channel.spec, found), schema.names)
+        return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, ddl)
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """Only some columns of what a task reads, in this order."""
+
+    reading: _Reading
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in self.reading(batches):
+            yield batch.select(list(self.names))
+
+
+def evaluate(query: Query, tables: Frames) -> FrameBag:
+    """The value of a query without bound slots over whole tables: Spark's own joins."""
+    return reduce(FrameBag.__add__, [_term(bound, tables) for bound in query])
+
+
+def _term(bound: BoundTerm, tables: Frames) -> FrameBag:
+    term = bound.term
+    rows = [FrameBag.from_frame(tables[slot.relation].select(*_quoted(slot.schema.names))) for slot in term.slots]
+    partial = begin(term, 0, rows[0])
+    for slot in hop_order(term, [0]):
+        partial = extend(partial, slot, rows[slot])
+    value = finish(partial)
+    assert isinstance(value, FrameBag)
+    return value.scale(bound.sign) if bound.sign != 1 else value
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    return ["`" + name.replace("`", "``") + "`" for name in names]

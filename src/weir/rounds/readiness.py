@@ -1,0 +1,142 @@
+"""Which sources can be visited and which units can take part in a round; what happens to those that cannot.
+
+A source that is down is tried again with growing pauses; its views wait, the others go on. A source that cannot go on
+as it is (its log no longer reaches back, a table has another shape) stops its views, with what to do. A unit that waits
+holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
+their units.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from weir.algebra.catalog import Relation
+from weir.algebra.errors import WeirError
+from weir.algebra.types import Schema
+from weir.rounds.channels import Channel
+from weir.rounds.failures import SourceFailed, explained
+from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
+from weir.sources.source import LoadAgain, SchemaChanged, Source
+
+log = logging.getLogger("weir")
+T = TypeVar("T")
+_MOST_PAUSE = 30.0  # seconds between two tries of a source that is down
+
+
+class Readiness:
+    """The state of sources and units."""
+
+    def __init__(
+        self, channels: Mapping[str, Channel], units: Sequence[Unit], schemas: Mapping[Relation, Schema]
+    ) -> None:
+        self.channels, self.units, self.schemas = channels, units, schemas
+
+    def live(self) -> list[Unit]:
+        return [unit for unit in self.units if unit.state != FAILED]
+
+    def ready(self) -> list[Unit]:
+        """Those that can take part in a round; one that waits holds nothing in memory."""
+        return [unit for unit in self.units if unit.state in (NEW, RUNNING)]
+
+    def needed(self) -> list[Channel]:
+        names = dict.fromkeys(source for unit in self.live() for source in unit.sources)
+        return [self.channels[name] for name in names]
+
+    def make_ready(self) -> None:
+        """Revives units that can go on, and opens sources that are closed."""
+        now = time.monotonic()
+        for unit in self.live():
+            reachable = all(_may_try(self.channels[source], now) for source in unit.sources)
+            if unit.state == WAITING and reachable and now >= unit.retry_at:
+                self._revive(unit)
+        closed = [channel for channel in self.needed() if not channel.open and _may_try(channel, now)]
+        for channel, future in [(channel, channel.call(self._opening(channel.name))) for channel in closed]:
+            channel.open = self.settled(channel, future)
+
+    def _revive(self, unit: Unit) -> None:
+        """Back from its tables; its sources are to be resumed where the oldest unit stands."""
+        try:
+            unit.forget()
+            unit.state = NEW
+            if unit.loaded:
+                unit.recover()
+        except WeirError as problem:
+            self.fail(unit, problem)
+            return
+        for source in unit.sources:
+            self.channels[source].open = False
+
+    def _opening(self, name: str) -> Callable[[Source], None]:
+        """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now."""
+        columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
+        units = [unit for unit in self.live() if name in unit.positions]
+
+        def open_(source: Source) -> None:
+            source.watch(columns)
+            if not units:
+                source.load()
+                source.end_load()
+                return
+            oldest, *later = sorted({str(unit.positions[name]) for unit in units}, key=source.order)
+            source.resume(oldest, later)
+            for unit in units:
+                if unit.positions[name] != oldest:
+                    unit.overlap.add(name)
+
+        return open_
+
+    # -- what became of a call -----------------------------------------------------------------------------------------
+
+    def settled(self, channel: Channel, future: Future[T]) -> bool:
+        """Whether it went well; if not, the source's views wait or stop."""
+        try:
+            future.result()
+        except WeirError as problem:
+            self.blame(channel, problem)
+            return False
+        if channel.problem is not None:
+            log.info("source %s is back", channel.name)
+        channel.problem, channel.tries = None, 0
+        return True
+
+    def blame(self, channel: Channel, problem: WeirError) -> None:
+        """The source has failed."""
+        channel.reset()
+        units = [unit for unit in self.live() if channel.name in unit.sources]
+        if isinstance(problem, LoadAgain | SchemaChanged):
+            for unit in units:
+                views = " ".join(f"--reload {view.name}" for view in unit.views)
+                self.fail(unit, WeirError(f"{problem}: weir run {views}"))
+            return
+        if channel.problem is None:
+            log.warning("%s; its views wait, and go on when it is back", problem)
+        channel.problem = problem
+        channel.tries += 1
+        channel.retry_at = time.monotonic() + min(_MOST_PAUSE, 0.2 * 2 ** min(channel.tries, 10))
+        for unit in units:
+            self.let_wait(unit, f"waits for source {channel.name}: {problem}")
+
+    def trouble(self, unit: Unit, problem: Exception) -> None:
+        """A unit could not be brought on: its views wait for the source that is to blame, or stop."""
+        told = explained(problem, unit.name, unit.sources)
+        if isinstance(told, SourceFailed):
+            self.blame(self.channels[told.source], told.problem)
+        else:
+            self.fail(unit, told)
+
+    def let_wait(self, unit: Unit, why: str, pause: float = 0.0) -> None:
+        unit.forget()
+        unit.state, unit.problem, unit.retry_at = WAITING, why, time.monotonic() + pause
+
+    def fail(self, unit: Unit, problem: WeirError) -> None:
+        log.error("view %s stops: %s", unit.name, problem)
+        unit.forget()
+        unit.state, unit.problem = FAILED, str(problem)
+
+
+def _may_try(channel: Channel, now: float) -> bool:
+    return channel.problem is None or now >= channel.retry_at
