@@ -64,6 +64,7 @@ class Update:
     changes: tuple[Change, ...]
     name: str = ""
     part_of: GlobalTransaction | None = None
+    transactions: int = 1  # how many it stands for: where only the end of a batch is shown they may come as one
 
     @property
     def deltas(self) -> tuple[tuple[Relation, Bag], ...]:
@@ -138,10 +139,11 @@ class NodeMessage:
 
 @dataclass(frozen=True)
 class Send:
-    """A message to the node at a source, or (None) to the warehouse."""
+    """A message to the node at a source, or (None) to the warehouse; ``sender`` likewise, filled in by the driver."""
 
     to: str | None
     message: NodeMessage
+    sender: str | None = None
 
 
 # -- warehouse to view: commits ----------------------------------------------------------------------------------------
@@ -152,6 +154,23 @@ class Add:
     """Add a signed bag to the view."""
 
     delta: Bag
+
+
+@dataclass(frozen=True)
+class AddSwept:
+    """Add what a sweep that was run elsewhere has found for one update, or (None) for all of its batch. The rows are
+    where ``sweep`` has left them, each with its arrival number.
+    """
+
+    sweep: Swept
+    arrival: int | None = None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The result of a sweep that the driver has run as a whole (see ``Run``), known here by the procedure's key."""
+
+    key: Hashable
 
 
 @dataclass(frozen=True)
@@ -183,7 +202,7 @@ class DropNegative:
     """
 
 
-Action = Add | AddMissing | DeleteKeys | Replace | DropNegative
+Action = Add | AddSwept | AddMissing | DeleteKeys | Replace | DropNegative
 
 
 @dataclass(frozen=True)
@@ -213,6 +232,8 @@ def apply_actions(view: Bag, actions: tuple[Action, ...]) -> Bag:
                 view = rows
             case DropNegative():
                 view = view.positive()
+            case AddSwept():
+                raise AssertionError(f"{action.sweep} was run elsewhere: whoever ran it has its rows")
     return view
 
 

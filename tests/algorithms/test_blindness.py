@@ -7,7 +7,7 @@ everything by which one could see what is inside: length, truth, equality, hashi
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NoReturn
 
@@ -19,7 +19,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.algorithms.base import GLOBAL, SCENARIOS, SINGLE_SOURCE, SOURCE_LOCAL
 from weir.algorithms.registry import ALGORITHMS
-from weir.messages import Effect, Message
+from weir.messages import Effect
 from weir.simulator.explore import run_at_random
 from weir.simulator.generate import Shape, generate
 from weir.simulator.world import World
@@ -126,12 +126,13 @@ def blindfold(world: World) -> None:
     machine.memory = None  # remembering compares bags
     for name, value in machine.__dict__.items():
         machine.__dict__[name] = sealed(value)
-    receive, idle = machine.receive, machine.on_idle
+    idle = machine.on_idle
 
-    def blind(message: Message) -> list[Effect]:
-        return [opened(effect) for effect in receive(sealed(message))]
+    def blind(receive: Callable[[Any], list[Effect]]) -> Callable[[Any], list[Effect]]:
+        return lambda given: [opened(effect) for effect in receive(sealed(given))]
 
-    machine.receive = blind  # type: ignore[method-assign]
+    machine.receive = blind(machine.receive)  # type: ignore[method-assign, assignment]
+    machine.receive_updates = blind(machine.receive_updates)  # type: ignore[method-assign, assignment]
     machine.on_idle = lambda: [opened(effect) for effect in idle()]  # type: ignore[method-assign]
 
 

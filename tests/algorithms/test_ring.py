@@ -61,7 +61,7 @@ def test_it_ends_when_the_token_carries_nothing() -> None:
     assert len(messages) == 1
     assert isinstance(messages[0], Token)
     assert messages[0].idle
-    assert all(node.idle for node in world.nodes.values())
+    assert all(node.idle for node in world.driver.nodes.values())
 
 
 @pytest.mark.parametrize("seed", range(40))

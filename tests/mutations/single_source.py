@@ -67,7 +67,7 @@ class ShowsKeysEarly(EcaKey):
 class LabelsEverythingWithTheNewUpdate(Lca):
     def _labelled_query(self, parts: Iterable[SubUpdate]) -> Labelled:
         labelled = super()._labelled_query(parts)
-        return ((self.updates, tuple(term for _, query in labelled for term in query)),)
+        return ((self.arrival, tuple(term for _, query in labelled for term in query)),)
 
 
 class ShowsWhatIsKnown(Lca):

@@ -19,7 +19,7 @@ from tests.runtime.shop import LINES, Shop, wait_until
 from weir import Warehouse, points
 from weir.algebra.errors import WeirError
 from weir.planning.request import CannotMaintain
-from weir.rounds.units import DefinitionChanged
+from weir.rounds.views import DefinitionChanged
 
 pytestmark = pytest.mark.spark
 

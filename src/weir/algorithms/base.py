@@ -1,8 +1,8 @@
 """What all algorithms share: they receive updates and answers, and return questions and commits.
 
-An algorithm is a state machine without I/O. Whoever drives it (the simulator, the Spark runtime) delivers each
-source's updates and answers in that source's one order, carries its questions, and applies its commits. It branches on
-metadata (which update, which relation, which source, what is pending), never on what a bag holds.
+An algorithm is a state machine without I/O. Its driver (``weir.algorithms.driver``, the same in the simulator and on
+Spark) hands it each source's updates and answers in that source's one order, and takes its questions and commits. It
+branches on metadata (which update, which relation, which source, what is pending), never on what a bag holds.
 
 State lives in plain attributes: immutable values, and dictionaries and lists of them. That is what makes ``fork``
 (continue in several ways) and ``fingerprint`` (two states that behave alike) work for every algorithm without a line
@@ -23,7 +23,7 @@ from weir.algebra.query import Query, whole
 from weir.algebra.view import View
 from weir.algorithms.node import Node
 from weir.algorithms.procedure import Memory, Numbered, Procedure, Reply, Steps
-from weir.messages import Action, Answer, Ask, Commit, Effect, Message, NodeMessage, Position, Run, Update
+from weir.messages import Action, Answer, Ask, Commit, Effect, NodeMessage, Position, Run, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
 SCENARIOS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)
@@ -84,7 +84,7 @@ class Algorithm(ABC):
         self.view = view
         self.definition = whole(view)
         self.received: dict[str, Position] = {}  # the vector of everything delivered so far
-        self.updates = 0  # how many updates were delivered: the last one's arrival number
+        self.arrival = 0  # the last update's arrival number, as the driver gave it
         self.asked = 0  # how many questions were asked: the last one's identifier
         self.running: dict[Hashable, Procedure] = {}
         self.waiting: dict[int, tuple[Hashable, int]] = {}  # open question -> (procedure, place in its questions)
@@ -92,7 +92,7 @@ class Algorithm(ABC):
         self.memory: Memory | None = None  # a simulator may share one between all forks
         self.delegated: frozenset[Callable[..., Steps]] = frozenset()  # procedures that the driver runs as a whole
         self.repeating = False  # inside ``repeat``
-        self.put_off: list[tuple[Callable[[], bool], Callable[[], Iterator[Effect]]]] | None = None  # in receive_all
+        self.put_off: list[tuple[Callable[[], bool], Callable[[], Iterator[Effect]]]] | None = None  # see repeat
         if options:
             raise WeirError(f"{self.facts.name} has no option '{next(iter(options))}'")
 
@@ -109,20 +109,17 @@ class Algorithm(ABC):
 
     # -- what the driver calls ----------------------------------------------------------------------------------------
 
-    def receive(self, message: Message) -> list[Effect]:
+    def receive(self, message: Answer | NodeMessage) -> list[Effect]:
         """Takes one message and returns what to do about it, in order."""
-        if isinstance(message, Update):
-            self.updates += 1
-            self.received[message.source] = message.position
-            return list(self.on_update(message))
-        if isinstance(message, Answer):
-            return list(self._answered(message))
-        return list(self.on_message(message))
+        return list(self._answered(message) if isinstance(message, Answer) else self.on_message(message))
 
-    def receive_all(self, updates: Iterable[Update]) -> list[Effect]:
-        """Takes updates that arrived together; work that can be shared is begun after the last of them."""
+    def receive_updates(self, numbered: Iterable[tuple[int, Update]]) -> list[Effect]:
+        """Takes updates that arrived together, by arrival number; work that they can share is begun after the last."""
         self.put_off = []
-        effects = [effect for update in updates for effect in self.receive(update)]
+        effects: list[Effect] = []
+        for self.arrival, update in numbered:
+            self.received[update.source] = update.position
+            effects += self.on_update(update)
         later, self.put_off = self.put_off, None
         return effects + [effect for more, begin in later[-1:] for effect in self.repeat(more, begin)]
 

@@ -46,7 +46,7 @@ class Basic(Algorithm):
         if local:
             yield self.commit(Add(evaluate_locally(local)))
         if remote:
-            yield from self.start(self.updates, pose, remote)
+            yield from self.start(self.arrival, pose, remote)
 
     def on_finished(self, key: Hashable, result: Any) -> Iterable[Effect]:
         (answer,) = result

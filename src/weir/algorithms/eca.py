@@ -42,8 +42,8 @@ class Eca(Algorithm):
         if local:
             self.collected.append(Add(evaluate_locally(local)))
         if remote:
-            self.unanswered[self.updates] = remote
-            yield from self.start(self.updates, pose, remote)
+            self.unanswered[self.arrival] = remote
+            yield from self.start(self.arrival, pose, remote)
         yield from self._show_when_all_is_answered()
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:

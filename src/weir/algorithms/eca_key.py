@@ -55,8 +55,8 @@ class EcaKey(Algorithm):
         if local:
             self.collected.append(AddMissing(evaluate_locally(local)))
         if remote:
-            self.unanswered[self.updates], self.pending[self.updates] = frozenset(inserted), ()
-            yield from self.start(self.updates, pose, remote)
+            self.unanswered[self.arrival], self.pending[self.arrival] = frozenset(inserted), ()
+            yield from self.start(self.arrival, pose, remote)
         yield from self._show_when_all_is_answered()
 
     def _delete(self, update: Update) -> None:

@@ -5,7 +5,7 @@ order among local and other updates, and the splitting of answers) and leaves th
 on top of LCA's labelled terms.
 
 An update is **local** when the view, the update and what is declared suffice:
-- it is irrelevant: every changed row fails the selection on its own columns (the integrator drops such rows,
+- it is irrelevant: every changed row fails the selection on its own columns (the driver drops such rows,
   ``facts.prefilter``, and the update arrives empty);
 - the view has one table: every term is bound;
 - it only deletes, and the view carries the key of every slot of that table: a key-delete on the view, in its turn;
@@ -51,7 +51,7 @@ class EcaLocal(Lca):
     def on_update(self, update: Update) -> Iterator[Effect]:
         if self._is_key_delete(update):
             self._admit()
-            self.effects[self.updates] = tuple(key_deletes(self.view, update.changes))
+            self.effects[self.arrival] = tuple(key_deletes(self.view, update.changes))
             self._tie_damaged_updates({change.relation for change in update.changes})
             yield from self._show_in_order()
         elif self._has_no_partner(update):
@@ -77,7 +77,7 @@ class EcaLocal(Lca):
         for labelled in self.unanswered.values():
             for label, query in labelled:
                 if any(term.term.slots[at].relation in relations for term in query for at in term.free):
-                    self.shown_with[label] = self.updates
+                    self.shown_with[label] = self.arrival
 
     def _show_in_order(self) -> Iterator[Effect]:
         """As LCA, but damaged updates wait for the delete that mends them and are shown together with it."""

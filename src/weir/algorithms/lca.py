@@ -58,16 +58,16 @@ class Lca(Algorithm):
 
     def _admit(self) -> None:
         """Gives the update that has just arrived its place in the order."""
-        self.effects[self.updates] = ()
-        self.vectors[self.updates] = dict(self.received)
+        self.effects[self.arrival] = ()
+        self.vectors[self.arrival] = dict(self.received)
 
     def _labelled_query(self, parts: Iterable[SubUpdate]) -> Labelled:
         """``incremental`` of weir.algebra.query, kept apart by label."""
         still_open = [item for labelled in self.unanswered.values() for item in labelled]
-        queries: dict[Label, Query] = {self.updates: ()}
+        queries: dict[Label, Query] = {self.arrival: ()}
         for part in parts:
             seen = [(label, substitute(query, part)) for label, query in (*still_open, *queries.items())]
-            queries[self.updates] = queries[self.updates] + substitute(self.definition, part)
+            queries[self.arrival] = queries[self.arrival] + substitute(self.definition, part)
             for label, extra in seen:
                 queries[label] = queries.get(label, ()) + negate(extra)
         return tuple(queries.items())
@@ -79,8 +79,8 @@ class Lca(Algorithm):
                 self.effects[label] = (*self.effects[label], Add(evaluate_locally(local)))
         remote = tuple((label, rest) for label, query in labelled if (rest := remote_part(query)))
         if remote:
-            self.unanswered[self.updates] = remote
-            yield from self.start(self.updates, pose, *(query for _, query in remote))
+            self.unanswered[self.arrival] = remote
+            yield from self.start(self.arrival, pose, *(query for _, query in remote))
 
     def _is_known(self, label: Label) -> bool:
         """No part of the update's effect is still on its way."""

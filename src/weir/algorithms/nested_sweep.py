@@ -25,8 +25,8 @@ from typing import Any
 
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.algorithms.procedure import Numbered, Reply
-from weir.algorithms.sweeping import sweep
-from weir.messages import Add, Answer, Effect, Position, Update
+from weir.algorithms.sweeping import sweep, together
+from weir.messages import Answer, Effect, Position, Update
 
 LATER = 1 << 40  # the number of everything that this sweep does not show: larger than any of its own
 
@@ -47,7 +47,7 @@ class NestedSweep(Algorithm):
         self.shown: dict[str, Position] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        self.queue[self.updates] = update
+        self.queue[self.arrival] = update
         yield from self._sweep_next()
 
     def reply_for(self, key: Hashable, answer: Answer) -> Reply:
@@ -68,8 +68,7 @@ class NestedSweep(Algorithm):
         members, self.members = self.members, []
         for _, update in members:
             self.shown[update.source] = update.position
-        actions = [Add(result.keep(self.view.columns))] if result is not None else []
-        yield self.commit(*actions, positions=self.shown)
+        yield self.commit(*together(self.view, result), positions=self.shown)
         yield from self._sweep_next()
 
     def _sweep_next(self) -> Iterator[Effect]:

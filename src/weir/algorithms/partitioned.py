@@ -90,8 +90,8 @@ class Partitioned(Algorithm):
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        self.queue[self.updates] = update
-        self.vectors[self.updates] = dict(self.received)
+        self.queue[self.arrival] = update
+        self.vectors[self.arrival] = dict(self.received)
         yield from self.commits(self._done())  # it may touch no group
         yield from self._go_on_working()
 

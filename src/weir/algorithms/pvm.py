@@ -24,8 +24,8 @@ from typing import Any
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.algorithms.procedure import Numbered, Reply
-from weir.algorithms.sweeping import sweep
-from weir.messages import Action, Add, Answer, DropNegative, Effect, Position, Update
+from weir.algorithms.sweeping import sweep, together
+from weir.messages import Answer, DropNegative, Effect, Position, Update
 
 CONVERGENCE = {SINGLE_SOURCE: "convergence", SINGLE_UPDATE: "convergence", SOURCE_LOCAL: "convergence"}
 
@@ -55,7 +55,7 @@ class Pvm(Algorithm):
         self.shown: dict[str, Position] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        self.waiting_updates[self.updates] = update
+        self.waiting_updates[self.arrival] = update
         yield from self._start_processes()
 
     def reply_for(self, key: Hashable, answer: Answer) -> Reply:
@@ -80,8 +80,7 @@ class Pvm(Algorithm):
         if oldest is None:
             self.committed.clear()
         self.committed = {at: update for at, update in self.committed.items() if oldest is not None and at > oldest}
-        actions: list[Action] = [Add(result.keep(self.view.columns))] if result is not None else []
-        actions += [] if self.negative_counters else [DropNegative()]
+        actions = together(self.view, result) + (() if self.negative_counters else (DropNegative(),))
         if oldest is None and not self.waiting_updates:
             self.shown = dict(self.received)  # between the quiet moments no vector describes the view
         yield self.commit(*actions, positions=self.shown)

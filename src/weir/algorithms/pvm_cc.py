@@ -22,7 +22,7 @@ from weir.algorithms.procedure import Numbered
 from weir.algorithms.pvm import Pvm
 from weir.algorithms.sweep import COMPLETE
 from weir.algorithms.sweeping import split
-from weir.messages import Add, Effect, Position, Update
+from weir.messages import Effect, Position, Update
 
 
 class PvmCc(Pvm):
@@ -36,7 +36,7 @@ class PvmCc(Pvm):
         self.vectors: dict[int, Mapping[str, Position]] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        self.vectors[self.updates] = dict(self.received)
+        self.vectors[self.arrival] = dict(self.received)
         yield from super().on_update(update)
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
@@ -55,8 +55,6 @@ class PvmCc(Pvm):
             yield from self._show(*self.results.pop(first))
 
     def _show(self, batch: Numbered, result: Any) -> Iterator[Effect]:
-        deltas = dict(split(self.view, result, batch)) if result is not None else {}
-        for arrival, _ in batch:
+        for arrival, actions in split(self.view, result, batch):
             del self.committed[arrival]
-            actions = [Add(deltas[arrival])] if arrival in deltas else []
             yield self.commit(*actions, positions=self.vectors.pop(arrival))

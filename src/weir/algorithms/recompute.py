@@ -48,4 +48,4 @@ class Recompute(Algorithm):
 
     def _ask_for_everything(self) -> Iterator[Effect]:
         self.count = 0
-        yield from self.start(self.updates, pose, self.definition)
+        yield from self.start(self.arrival, pose, self.definition)

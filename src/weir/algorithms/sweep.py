@@ -25,7 +25,7 @@ from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.algorithms.procedure import Numbered, Reply
 from weir.algorithms.sweeping import split, sweep
-from weir.messages import Add, Answer, Effect, Position, Update
+from weir.messages import Answer, Effect, Position, Update
 
 COMPLETE = {SINGLE_SOURCE: "complete", SINGLE_UPDATE: "complete", SOURCE_LOCAL: "complete"}
 
@@ -45,8 +45,8 @@ class Sweep(Algorithm):
         self.vectors: dict[int, Mapping[str, Position]] = {}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
-        self.queue[self.updates] = update
-        self.vectors[self.updates] = dict(self.received)
+        self.queue[self.arrival] = update
+        self.vectors[self.arrival] = dict(self.received)
         yield from self._sweep_next()
 
     def reply_for(self, key: Hashable, answer: Answer) -> Reply:
@@ -54,10 +54,8 @@ class Sweep(Algorithm):
 
     def on_finished(self, key: Hashable, result: Any) -> Iterator[Effect]:
         batch, self.swept = self.swept, ()
-        deltas = dict(split(self.view, result, batch)) if result is not None else {}
-        for arrival, _ in batch:
+        for arrival, actions in split(self.view, result, batch):
             del self.queue[arrival]
-            actions = [Add(deltas[arrival])] if arrival in deltas else []
             yield self.commit(*actions, positions=self.vectors.pop(arrival))
         yield from self._sweep_next()
 

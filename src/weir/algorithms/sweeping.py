@@ -27,7 +27,7 @@ from weir.algebra.expression import Expression
 from weir.algebra.hops import Partial, begin, extend, finish, hop_order, lookup
 from weir.algebra.view import Term, View
 from weir.algorithms.procedure import Numbered, Packed, Question, Reply, Steps
-from weir.messages import Update
+from weir.messages import Action, Add, AddSwept, Swept, Update
 
 Member = tuple[int, Update] | Packed
 Members = Numbered | Packed  # a driver with large batches packs them: one bag per table for all of them
@@ -142,9 +142,19 @@ def _tree(term: Term) -> Mapping[int, int | None]:
     return parent
 
 
-def split(view: View, changes: Bag, batch: Numbered) -> Iterator[tuple[int, Bag]]:
-    """The batch's change taken apart: each update's own delta, in order."""
+def split(view: View, found: Bag | Swept | None, batch: Numbered) -> Iterator[tuple[int, tuple[Action, ...]]]:
+    """What a sweep has found taken apart: by arrival number, in order, what each update adds to the view."""
     for arrival, _ in batch:
+        if isinstance(found, Swept):
+            yield arrival, (AddSwept(found, arrival),)
+            continue
         first = arrival * width(view)
         own = Expression(f"`{ARRIVAL}` >= {first} AND `{ARRIVAL}` < {first + width(view)}")
-        yield arrival, changes.select(own).keep(view.columns)
+        yield arrival, () if found is None else (Add(found.select(own).keep(view.columns)),)
+
+
+def together(view: View, found: Bag | Swept | None) -> tuple[Action, ...]:
+    """What a sweep has found as one addition to the view."""
+    if isinstance(found, Swept):
+        return (AddSwept(found),)
+    return () if found is None else (Add(found.keep(view.columns)),)

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 from weir.algebra.errors import WeirError
 from weir.messages import Position
 from weir.rounds.engine import Engine
-from weir.rounds.units import RUNNING, MaintainedView, Unit
+from weir.rounds.units import RUNNING, Unit
+from weir.rounds.views import MaintainedView
 from weir.spark.frame_bag import FrameBag
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.record import AsOf

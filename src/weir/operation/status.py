@@ -22,7 +22,8 @@ from weir.operation.control import NoRunner, ask_runner
 from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
 from weir.rounds.engine import Engine
-from weir.rounds.units import WAITING, Tables, Unit
+from weir.rounds.units import WAITING, Unit
+from weir.rounds.views import Tables
 
 STATUS = "status.json"
 

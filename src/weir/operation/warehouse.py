@@ -44,7 +44,8 @@ from weir.project.kinds import SourceSpec, specify
 from weir.project.survey import Survey, sources_of
 from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine, RoundReport, Settings
-from weir.rounds.units import FAILED, RUNNING, WAITING, MaintainedView, Tables, Unit
+from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
+from weir.rounds.views import MaintainedView, Tables
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.record import NOW, AsOf

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,14 +23,15 @@ from weir.algebra.types import Schema
 from weir.algorithms.sweeping import width
 from weir.messages import Ask, NodeMessage
 from weir.rounds.channels import Channel
+from weir.rounds.conversation import Conversation, Sweeping, answer
 from weir.rounds.delivery import pack
-from weir.rounds.failures import SourceFailed, explained
-from weir.rounds.machine import Machine, Sweeping, answer
 from weir.rounds.readiness import Readiness
-from weir.rounds.units import RUNNING, MaintainedView, Unit
+from weir.rounds.units import RUNNING, Unit
+from weir.rounds.views import MaintainedView
 from weir.sources.source import LookupAnswer
 from weir.spark.arrow_bag import ArrowBag
-from weir.sweeping.job import Costs, SweepOrder, sweep_on_spark
+from weir.sweeping.failures import asking, explained
+from weir.sweeping.job import Costs, Numbering, SweepOrder, sweep_on_spark
 from weir.sweeping.lookups import Access, LookupServer, SharedSnapshot
 
 T = TypeVar("T")
@@ -53,24 +53,24 @@ class Answering:
     def run_to_rest(self, units: Sequence[Unit]) -> None:
         """Until nobody has a question any more and nobody's timer brings up another. Units that fail drop out."""
         while True:
-            steps = [self._step(unit, _machines(unit)) for unit in units if unit.state == RUNNING]
+            steps = [self._step(unit, unit.conversations) for unit in units if unit.state == RUNNING]
             if any(steps) or self._sweep_all(units):
                 continue
-            machines = [machine for unit in units for machine in _machines(unit)]
-            for machine in machines:
-                machine.let_idle()
-            if all(machine.resting for machine in machines):
+            conversations = [conversation for unit in units for conversation in unit.conversations]
+            for conversation in conversations:
+                conversation.let_idle()
+            if all(conversation.resting for conversation in conversations):
                 return
 
-    def _step(self, unit: Unit, machines: Sequence[Machine]) -> bool:
+    def _step(self, unit: Unit, conversations: Sequence[Conversation]) -> bool:
         """Answers what is asked now, sweeps aside; whether there was anything."""
         try:
-            asked = [(machine, ask) for machine in machines for ask in machine.take_asks()]
-            for machine, ask, future in [(machine, ask, self._ask(unit, ask)) for machine, ask in asked]:
-                machine.answered(_result(future, ask.source))
-            mail = [(machine, *letter) for machine in machines for letter in machine.take_mail()]
-            for machine, source, message in mail:
-                _result(self._hand_over(unit, machine, source, message), source)
+            asked = [(conversation, ask) for conversation in conversations for ask in conversation.take_asks()]
+            for conversation, ask, future in [(conversation, ask, self._ask(unit, ask)) for conversation, ask in asked]:
+                conversation.answered(_result(future, ask.source))
+            mail = [(conversation, *letter) for conversation in conversations for letter in conversation.take_mail()]
+            for conversation, source, message in mail:
+                _result(self._hand_over(unit, conversation, source, message), source)
         except Exception as problem:
             self.readiness.trouble(unit, problem)
             return True
@@ -82,10 +82,10 @@ class Answering:
         channel = self.channels[ask.source]
         return channel.call(lambda _: answer(ask, partial(self._fetch, unit, channel)))
 
-    def _hand_over(self, unit: Unit, machine: Machine, source: str, message: NodeMessage) -> Future[None]:
+    def _hand_over(self, unit: Unit, conversation: Conversation, source: str, message: NodeMessage) -> Future[None]:
         """To the node that lives at the source."""
         channel = self.channels[source]
-        return channel.call(lambda _: machine.node_received(source, message, partial(self._fetch, unit, channel)))
+        return channel.call(lambda _: conversation.node_receives(source, message, partial(self._fetch, unit, channel)))
 
     def _fetch(self, unit: Unit, channel: Channel, lookup: Lookup) -> Bag:
         points.reach(points.BETWEEN_HOPS)
@@ -98,7 +98,7 @@ class Answering:
 
     def _sweep_all(self, units: Sequence[Unit]) -> bool:
         """The sweeps of all units in one job; whether there were any."""
-        sweeps = {unit.name: [s for machine in _machines(unit) for s in machine.take_sweeps()] for unit in units}
+        sweeps = {unit.name: [s for each in unit.conversations for s in each.take_sweeps()] for unit in units}
         waiting = [unit for unit in units if sweeps[unit.name] and unit.state == RUNNING]
         if len(waiting) > 1:
             try:
@@ -107,6 +107,8 @@ class Answering:
             except WeirError:
                 pass  # one of them is in trouble: which one shows when each is tried alone
         for unit in waiting:
+            if unit.state != RUNNING:  # another one's trouble with a source was this one's too
+                continue
             try:
                 self._sweep([unit], sweeps[unit.name])
             except WeirError as problem:
@@ -114,18 +116,18 @@ class Answering:
         return bool(waiting)
 
     def _sweep(self, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
-        views = {id(view.machine): view for unit in units for view in unit.views}
-        unit_of = {id(view.machine): unit for unit in units for view in unit.views}
-        orders = [_order(views[id(sweep.machine)], sweep) for sweep in sweeps]
+        views = {id(view.conversation): view for unit in units for view in unit.views}
+        unit_of = {id(view.conversation): unit for unit in units for view in unit.views}
+        orders = [_order(views[id(sweep.conversation)], sweep) for sweep in sweeps]
         access = {source: self._access(source) for unit in units for source in unit.sources}
         try:
             deltas = sweep_on_spark(self.spark, orders, access, self.tasks)
         except Exception as problem:
-            raise explained(problem, ", ".join(unit.name for unit in units), access) from problem
+            raise explained(problem, ", ".join(unit.name for unit in units)) from problem
         points.reach(points.AFTER_SWEEP)
         for sweep, delta in zip(sweeps, deltas, strict=True):
-            self._count(unit_of[id(sweep.machine)], delta.costs)
-            sweep.machine.swept(sweep, delta)
+            self._count(unit_of[id(sweep.conversation)], delta.costs)
+            sweep.conversation.swept(sweep, delta)
 
     def _count(self, unit: Unit, costs: Costs) -> None:
         with self._counting:
@@ -153,21 +155,15 @@ class Answering:
             self._server.close()
 
 
-def _machines(unit: Unit) -> list[Machine]:
-    return [view.machine for view in unit.views if view.machine is not None]
-
-
 def _order(view: MaintainedView, sweep: Sweeping) -> SweepOrder:
     assert view.store is not None
     relations = view.view.relations
-    numbering = replace(view.numbering, width=width(view.view))
+    numbering = Numbering(width(view.view), None if view.complete else sweep.conversation.driver.arrivals)
     batch, arrived = pack(sweep.batch, relations), pack(sweep.arrived, relations)
     return SweepOrder(view.view, batch, arrived, view.store.stager(), numbering)
 
 
 def _result(future: Future[T], source: str) -> T:
-    try:
+    with asking(source):
         return future.result()
-    except WeirError as problem:
-        raise SourceFailed(problem, source) from problem
 

@@ -2,20 +2,36 @@
 
 Everything that is done with a source goes through its thread, in the order it was asked for; that is the one order in
 which its updates and answers arrive.
+
+Its life: a channel is **closed** until its source's log is **followed** from a known position; during a round the
+snapshot of a visit is **held**. Who fails is **down** and tried again with growing pauses.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
+from weir.life import Life, Table
 from weir.project.kinds import SourceSpec
 from weir.sources.source import LookupAnswer, Source, SourceError, Visit
 
 T = TypeVar("T")
+CLOSED, FOLLOWED, HELD, DOWN = "closed", "followed", "held", "down"
+OPENED, VISITED, RELEASED, REOPENED, GIVEN_UP, FAILED = (
+    "opened", "visited", "released", "reopened", "given up", "failed",
+)  # fmt: skip
+LIFE: Table = {
+    CLOSED: {OPENED: FOLLOWED, REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
+    FOLLOWED: {VISITED: HELD, REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
+    HELD: {RELEASED: FOLLOWED, GIVEN_UP: CLOSED, FAILED: DOWN},
+    DOWN: {OPENED: FOLLOWED, REOPENED: DOWN, GIVEN_UP: CLOSED, FAILED: DOWN},
+}
+MOST_PAUSE = 30.0  # seconds between two tries of a source that is down
 
 
 class Channel:
@@ -26,11 +42,11 @@ class Channel:
         self._spark = spark
         self._source: Source | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"weir-{spec.name}")
-        self.open = False  # whether its log is followed: loaded or resumed
+        self._life = Life(LIFE, CLOSED)
         self.visit: Visit | None = None  # the held one
-        self.problem: WeirError | None = None  # why it cannot be reached now
-        self.retry_at = 0.0
-        self.tries = 0
+        self.problem: WeirError | None = None  # why it is down
+        self._retry_at = 0.0
+        self._tries = 0
         self.transactions = 0  # delivered so far
 
     def call(self, act: Callable[[Source], T]) -> Future[T]:
@@ -57,15 +73,58 @@ class Channel:
         """Lookups in the held snapshot; to be called from any other thread."""
         return self.call(lambda source: source.look(lookups)).result()
 
-    def reset(self) -> None:
-        """Forgets the connection: the next call makes a new one. What was delivered is resumed from a position."""
-        self.open, self.visit = False, None
+    # -- its life ------------------------------------------------------------------------------------------------------
+
+    @property
+    def followed(self) -> bool:
+        """Whether its log is followed: loaded or resumed."""
+        return self._life.state in (FOLLOWED, HELD)
+
+    @property
+    def may_be_tried(self) -> bool:
+        return self._life.state != DOWN or time.monotonic() >= self._retry_at
+
+    def opened(self) -> None:
+        """Its log is followed from here on."""
+        self._life.happens(OPENED)
+        self.problem, self._tries = None, 0
+
+    def hold(self, visit: Visit) -> None:
+        """The visit's snapshot stays open."""
+        self._life.happens(VISITED)
+        self.visit = visit
+
+    def let_go(self) -> None:
+        """The snapshot is not needed any more."""
+        self._life.happens(RELEASED)
+        self.visit = None
+
+    def reopen(self) -> None:
+        """Its log is to be followed anew, for other columns or from other positions."""
+        self._life.happens(REOPENED)
+
+    def give_up(self) -> None:
+        """It is there, but what it was followed for cannot go on: its log does not reach back, a table has changed."""
+        self._life.happens(GIVEN_UP)
+        self.problem, self._tries = None, 0
+        self._disconnect()
+
+    def fail(self, problem: WeirError) -> None:
+        """The source has failed. The next call makes a new connection, and what was delivered is resumed."""
+        self._life.happens(FAILED)
+        self.problem = problem
+        self._tries += 1
+        self._retry_at = time.monotonic() + min(MOST_PAUSE, 0.2 * 2 ** min(self._tries, 10))
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        self.visit = None
         source, self._source = self._source, None
         if source is not None:
             self._thread.submit(_quietly, source.close)
 
     def close(self) -> None:
-        self.reset()
+        self._disconnect()
         self._thread.shutdown(wait=True)
 
 

@@ -137,7 +137,7 @@ def change_of(relation: Relation, schema: Schema, rows: pa.Table) -> Iterator[Ch
 
 
 def merged(updates: Sequence[Delivered]) -> Update:
-    """All of a block's updates as one: for levels at which only the end of a batch is shown."""
+    """All of a block's updates as one, for levels at which only the end of a batch is shown."""
     last = updates[-1]
     packed = pack((1, update) for update in updates)
     changes = [
@@ -145,7 +145,8 @@ def merged(updates: Sequence[Delivered]) -> Update:
         for relation, (schema, table) in packed.tables.items()
         for change in change_of(relation, schema, table.drop_columns([NUMBER]))
     ]
-    return Update(last.source, last.block.position, tuple(changes), f"{last.source}: {len(updates)} transactions")
+    name = f"{last.source}: {len(updates)} transactions"
+    return Update(last.source, last.block.position, tuple(changes), name, transactions=len(updates))
 
 
 # -- packed batches ----------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from weir.messages import (
     Action,
     Add,
     AddMissing,
+    AddSwept,
     Commit,
     DeleteKeys,
     DropNegative,
@@ -30,7 +31,6 @@ from weir.messages import (
     Replace,
     apply_actions,
 )  # fmt: skip
-from weir.rounds.machine import SweptBag
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.job import SweptDelta
@@ -43,41 +43,33 @@ from weir.warehouse.store import Batch, ViewStore
 
 @dataclass(frozen=True)
 class RoundCommits:
-    """A view's part of a round: what its algorithm committed, and the arrival numbers that this covers."""
+    """A view's part of a round: what its algorithm committed, each commit with its state's arrival number, and what
+    delegated sweeps have found; ``first`` to ``last`` are the arrival numbers that this covers.
+    """
 
-    commits: Sequence[Commit]
+    commits: Sequence[tuple[int, Commit]]
     deltas: Sequence[SweptDelta]
-    first: int  # the first arrival number
+    first: int
     last: int
-    complete: bool  # every commit is a state of its own, else only the last one
-
-    @property
-    def arrivals(self) -> tuple[int, int] | None:
-        return (self.first, self.last) if self.first <= self.last else None
-
-    def arrival(self, number: int) -> int:
-        """Of the commit with this number."""
-        return self.first + number if self.complete else self.last
+    every_state: bool  # whether each of the states can be read later, or only the last one
 
     def steps(self) -> Iterator[Step]:
         """Which source moved where at which arrival, for finding states inside the batch by position."""
         before: Mapping[str, Position] = {}
-        for number, commit in enumerate(self.commits if self.complete else ()):
+        for arrival, commit in self.commits if self.every_state else ():
             for source, position in commit.positions.items():
                 if before.get(source) != position:
-                    yield self.arrival(number), source, position
+                    yield arrival, source, position
             before = commit.positions
 
 
 def delta_of(store: ViewStore, round_: RoundCommits, spark: SparkSession) -> tuple[str, Batch | None]:
     """What to give to the store: ``append`` with signed rows (None: nothing), or ``load`` with the whole view."""
-    numbered = [(number, action) for number, commit in enumerate(round_.commits) for action in commit.actions]
+    numbered = [(arrival, action) for arrival, commit in round_.commits for action in commit.actions]
     if (last := _last_replacement(numbered)) is not None:
         return "load", _replaced(numbered, last, spark)
-    if all(isinstance(action, Add) for _, action in numbered):
-        added = [(number, action.delta) for number, action in numbered if isinstance(action, Add)]
-        at_hand = [(number, bag) for number, bag in added if not isinstance(bag, SweptBag)]
-        tables = [_table(bag, round_.arrival(number)) for number, bag in at_hand]
+    if all(isinstance(action, Add | AddSwept) for _, action in numbered):
+        tables = [_table(action.delta, arrival) for arrival, action in numbered if isinstance(action, Add)]
         return "append", _batch(store, tables, round_.deltas)
     return "append", _batch(store, list(_looked_at(store, round_, spark)), round_.deltas)
 
@@ -125,12 +117,12 @@ def frame_bag(bag: Any, spark: SparkSession) -> FrameBag:
 
 def _looked_at(store: ViewStore, round_: RoundCommits, spark: SparkSession) -> Iterator[pa.Table]:
     """Each commit's signed change, found on the part of the view that the round's actions touch."""
-    actions = [action for commit in round_.commits for action in commit.actions]
+    actions = [action for _, commit in round_.commits for action in commit.actions]
     state = _touched(store, actions, spark)
-    for number, commit in enumerate(round_.commits):
+    for arrival, commit in round_.commits:
         after = apply_actions(state, commit.actions)
         assert isinstance(after, ArrowBag)
-        yield _table(after - state, round_.arrival(number))
+        yield _table(after - state, arrival)
         state = after
 
 

@@ -25,10 +25,12 @@ from weir.algebra.view import needed_schemas
 from weir.rounds.answering import Answering
 from weir.rounds.channels import Channel
 from weir.rounds.delivery import Block
+from weir.rounds.deltas import RoundCommits
 from weir.rounds.loading import HeldTables, evaluate
 from weir.rounds.readiness import Readiness
-from weir.rounds.units import NEW, RUNNING, MaintainedView, Unit, UnitWrite, commit_together, loaded_part
-from weir.rounds.writer import Writer
+from weir.rounds.units import NEW, RUNNING, Unit
+from weir.rounds.views import MaintainedView
+from weir.rounds.writer import UnitWrite, Writer, commit_together, loaded_part
 from weir.sources.source import Source, Visit
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.job import Costs
@@ -81,8 +83,8 @@ class Engine:
         self.units.extend(units)
         self.channels.update(channels)
         self.schemas.update(needed_schemas(view.view for unit in self.units for view in unit.views))
-        for source in (source for unit in units for source in unit.sources):
-            self.channels[source].open = False
+        for source in {source for unit in units for source in unit.sources}:
+            self.channels[source].reopen()
 
     @property
     def costs(self) -> Costs:
@@ -114,14 +116,14 @@ class Engine:
 
         Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
         """
-        channels = [channel for channel in self.readiness.needed() if channel.open]
+        channels = [channel for channel in self.readiness.needed() if channel.followed]
         blocks = self._visit(channels, lambda source: not source.locks_to_hold)
         must_hold |= any(unit.state == NEW for unit in self.readiness.live())
         if must_hold or any(block.transactions or block.truncated for block in blocks.values()):
             later = [channel for channel in channels if channel.name in blocks and channel.visit is None]
             for name, block in self._visit(later, lambda source: True).items():
                 blocks[name] = blocks[name].followed_by(block)
-        return {name: block for name, block in blocks.items() if self.channels[name].open}
+        return {name: block for name, block in blocks.items() if self.channels[name].followed}
 
     def _visit(self, channels: Sequence[Channel], hold: Callable[[Source], bool]) -> dict[str, Block]:
         def visit(source: Source) -> tuple[Visit, bool]:
@@ -130,9 +132,10 @@ class Engine:
 
         blocks = {}
         for channel, future in [(channel, channel.call(visit)) for channel in channels]:
-            if self.readiness.settled(channel, future):
+            if self.readiness.went_well(channel, future):
                 found, holding = future.result()
-                channel.visit = found if holding else None
+                if holding:
+                    channel.hold(found)
                 channel.transactions += len(found.transactions)
                 blocks[channel.name] = Block(channel.name, found, self.schemas)
         return blocks
@@ -140,13 +143,16 @@ class Engine:
     def _release(self, held: Iterable[str]) -> None:
         for channel in (self.channels[name] for name in held):
             if channel.visit is not None:
-                channel.visit = None
-                self.readiness.settled(channel, channel.call(lambda source: source.release()))
+                released = channel.call(lambda source: source.release())
+                if self.readiness.went_well(channel, released):
+                    channel.let_go()
 
     # -- delivery ------------------------------------------------------------------------------------------------------
 
     def _receive(self, unit: Unit, held: Mapping[str, Block], report: RoundReport) -> bool:
         """Hands a unit the round's transactions, or loads it; whether its algorithms have work now."""
+        if unit.state not in (NEW, RUNNING):  # a source has failed it since the round began
+            return False
         try:
             blocks = [self._unseen(unit, held[source]) for source in unit.sources]
             if unit.state == NEW or any(block.truncated & set(unit.relations) for block in blocks):
@@ -217,7 +223,7 @@ class Engine:
         for unit in units:
             if unit.state != RUNNING:
                 continue
-            rounds = {view.name: found for view in unit.views if (found := view.take_round()) is not None}
+            rounds = {view.name: found for view in unit.views if (found := _taken(view)) is not None}
             if unit.holds_back:
                 continue
             if rounds or self._wants_idle_commit(unit):
@@ -241,3 +247,7 @@ class Engine:
         self.answering.close()
         for channel in self.channels.values():
             channel.close()
+
+
+def _taken(view: MaintainedView) -> RoundCommits | None:
+    return view.conversation.take_round() if view.conversation is not None else None

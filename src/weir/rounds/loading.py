@@ -11,6 +11,7 @@ import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -20,16 +21,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.catalog import Relation
-from weir.algebra.errors import WeirError
 from weir.algebra.hops import begin, extend, finish, hop_order
 from weir.algebra.query import BoundTerm, Query
 from weir.algebra.types import Schema
 from weir.project.kinds import SourceSpec
 from weir.rounds.channels import Channel
-from weir.rounds.failures import SourceFailed
 from weir.sources.arrow import arrow_schema
 from weir.sources.source import Partition, Source
 from weir.spark.frame_bag import FrameBag
+from weir.sweeping.failures import asking, writing_letters
 
 Frames = Mapping[Relation, DataFrame]
 
@@ -42,13 +42,10 @@ class _Reading:
     parts: tuple[Partition, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        source = self.spec.open()
-        try:
+        with writing_letters(), asking(self.spec.name), closing(self.spec.open()) as source:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield from source.read(self.parts[number])
-        finally:
-            source.close()
 
 
 class HeldTables:
@@ -66,10 +63,8 @@ class HeldTables:
         pending = [(channel, channel.call(self._take)) for channel in self._channels]
         frames: dict[Relation, DataFrame] = {}
         for channel, taken in pending:
-            try:
+            with asking(channel.name):
                 found = taken.result()
-            except WeirError as problem:
-                raise SourceFailed(problem, channel.name) from problem
             frames |= {relation: self._frame(channel, relation, where) for relation, where in found.items()}
         return frames
 

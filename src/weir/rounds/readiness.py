@@ -18,13 +18,12 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.rounds.channels import Channel
-from weir.rounds.failures import SourceFailed, explained
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
 from weir.sources.source import LoadAgain, SchemaChanged, Source
+from weir.sweeping.failures import SourceFailed, explained
 
 log = logging.getLogger("weir")
 T = TypeVar("T")
-_MOST_PAUSE = 30.0  # seconds between two tries of a source that is down
 
 
 class Readiness:
@@ -48,27 +47,27 @@ class Readiness:
 
     def make_ready(self) -> None:
         """Revives units that can go on, and opens sources that are closed."""
-        now = time.monotonic()
         for unit in self.live():
-            reachable = all(_may_try(self.channels[source], now) for source in unit.sources)
-            if unit.state == WAITING and reachable and now >= unit.retry_at:
+            reachable = all(self.channels[source].may_be_tried for source in unit.sources)
+            if unit.state == WAITING and reachable and time.monotonic() >= unit.retry_at:
                 self._revive(unit)
-        closed = [channel for channel in self.needed() if not channel.open and _may_try(channel, now)]
+        closed = [channel for channel in self.needed() if not channel.followed and channel.may_be_tried]
         for channel, future in [(channel, channel.call(self._opening(channel.name))) for channel in closed]:
-            channel.open = self.settled(channel, future)
+            was_down = channel.problem is not None
+            if self.went_well(channel, future):
+                channel.opened()
+                if was_down:
+                    log.info("source %s is back", channel.name)
 
     def _revive(self, unit: Unit) -> None:
-        """Back from its tables; its sources are to be resumed where the oldest unit stands."""
+        """Its sources are to be resumed where the oldest unit stands."""
         try:
-            unit.forget()
-            unit.state = NEW
-            if unit.loaded:
-                unit.recover()
+            unit.revive()
         except WeirError as problem:
             self.fail(unit, problem)
             return
         for source in unit.sources:
-            self.channels[source].open = False
+            self.channels[source].reopen()
 
     def _opening(self, name: str) -> Callable[[Source], None]:
         """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now."""
@@ -91,52 +90,38 @@ class Readiness:
 
     # -- what became of a call -----------------------------------------------------------------------------------------
 
-    def settled(self, channel: Channel, future: Future[T]) -> bool:
-        """Whether it went well; if not, the source's views wait or stop."""
+    def went_well(self, channel: Channel, future: Future[T]) -> bool:
+        """Waits for a call; where it has failed, the source's views wait or stop."""
         try:
             future.result()
         except WeirError as problem:
             self.blame(channel, problem)
             return False
-        if channel.problem is not None:
-            log.info("source %s is back", channel.name)
-        channel.problem, channel.tries = None, 0
         return True
 
     def blame(self, channel: Channel, problem: WeirError) -> None:
         """The source has failed."""
-        channel.reset()
         units = [unit for unit in self.live() if channel.name in unit.sources]
         if isinstance(problem, LoadAgain | SchemaChanged):
+            channel.give_up()
             for unit in units:
                 views = " ".join(f"--reload {view.name}" for view in unit.views)
                 self.fail(unit, WeirError(f"{problem}: weir run {views}"))
             return
         if channel.problem is None:
             log.warning("%s; its views wait, and go on when it is back", problem)
-        channel.problem = problem
-        channel.tries += 1
-        channel.retry_at = time.monotonic() + min(_MOST_PAUSE, 0.2 * 2 ** min(channel.tries, 10))
+        channel.fail(problem)
         for unit in units:
-            self.let_wait(unit, f"waits for source {channel.name}: {problem}")
+            unit.interrupt(f"waits for source {channel.name}: {problem}")
 
     def trouble(self, unit: Unit, problem: Exception) -> None:
         """A unit could not be brought on: its views wait for the source that is to blame, or stop."""
-        told = explained(problem, unit.name, unit.sources)
+        told = explained(problem, unit.name)
         if isinstance(told, SourceFailed):
             self.blame(self.channels[told.source], told.problem)
         else:
             self.fail(unit, told)
 
-    def let_wait(self, unit: Unit, why: str, pause: float = 0.0) -> None:
-        unit.forget()
-        unit.state, unit.problem, unit.retry_at = WAITING, why, time.monotonic() + pause
-
     def fail(self, unit: Unit, problem: WeirError) -> None:
         log.error("view %s stops: %s", unit.name, problem)
-        unit.forget()
-        unit.state, unit.problem = FAILED, str(problem)
-
-
-def _may_try(channel: Channel, now: float) -> bool:
-    return channel.problem is None or now >= channel.retry_at
+        unit.stop(problem)

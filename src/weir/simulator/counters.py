@@ -62,7 +62,7 @@ class Counters:
             self.answer_rows += bag.cardinality
             self.answer_bytes += size(bag)
 
-    def sent(self, sender: str | None, send: Send) -> None:
+    def sent(self, send: Send) -> None:
         self.node_messages += 1
 
     def received(self, source: str, message: NodeMessage) -> None:

@@ -89,9 +89,9 @@ class Trace:
             sent = self._sent.pop(("answer", message.identifier))
         self._add(DELIVERED, message, sent=sent)
 
-    def sent(self, sender: str | None, send: Send) -> None:
+    def sent(self, send: Send) -> None:
         happened = (at for at, event in reversed([*enumerate(self.events)]) if event.kind != COMMITTED)
-        self._under_way.setdefault((send.to, send.message), []).append((sender or "", next(happened, None)))
+        self._under_way.setdefault((send.to, send.message), []).append((send.sender or "", next(happened, None)))
 
     def received(self, source: str, message: NodeMessage) -> None:
         sender, left = self._arrived(source, message)

@@ -7,7 +7,8 @@ tell.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from weir.algebra.errors import WeirError
@@ -15,10 +16,9 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
-from weir.algorithms.node import Node
+from weir.algorithms.driver import Driver
 from weir.algorithms.procedure import Memory
 from weir.messages import Answer, Ask, Commit, Effect, Message, NodeMessage, Send, Update, apply_actions
-from weir.simulator.integrator import relevant
 from weir.simulator.source import Reads, SimulatedSource, evaluate_at
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
 
@@ -38,9 +38,9 @@ class Observer(Protocol):
 
 @runtime_checkable
 class NodeObserver(Protocol):
-    """Somebody who also watches what nodes send and receive; the sender is a source, or (None) the warehouse."""
+    """Somebody who also watches what nodes send and receive."""
 
-    def sent(self, sender: str | None, send: Send) -> None: ...
+    def sent(self, send: Send) -> None: ...
     def received(self, source: str, message: NodeMessage) -> None: ...  # by the node there, before it reacts
 
 
@@ -48,18 +48,16 @@ class World:
     """One run in progress."""
 
     __slots__ = (
-        "algorithm", "channels", "fifo", "idled", "inboxes", "nodes", "observers", "positions", "reads", "sources",
-        "states", "vectors", "view",
+        "channels", "driver", "fifo", "idled", "inboxes", "observers", "positions", "reads", "sources", "states",
+        "vectors", "view",
     )  # fmt: skip
 
     def __init__(self, sources: Sources, algorithm: Algorithm, view: MemoryBag, fifo: bool = True) -> None:
         self.sources = sources
-        self.algorithm = algorithm
+        self.driver = Driver(algorithm)
         self.view = view
         self.fifo = fifo
         self.positions = dict.fromkeys(sources, 0)  # transactions run per source
-        nodes = {name: algorithm.node(name) for name in sources}
-        self.nodes: dict[str, Node] = {name: node for name, node in nodes.items() if node is not None}
         self.inboxes: dict[str, tuple[Ask | NodeMessage, ...]] = dict.fromkeys(sources, ())
         self.channels: dict[str, tuple[Message, ...]] = dict.fromkeys(sources, ())
         self.states: tuple[MemoryBag, ...] = (view.positive(),)  # what a reader could see, from the first on
@@ -67,14 +65,13 @@ class World:
         self.reads: tuple[int, ...] = ()  # indexes into states
         self.idled = False
         self.observers: tuple[Observer, ...] = ()
-        self._carry_out(list(algorithm.on_begin()))
+        self._carry_out(self.driver.begin())
 
     def fork(self) -> World:
         twin = World.__new__(World)
         twin.sources, twin.view, twin.fifo, twin.idled = self.sources, self.view, self.fifo, self.idled
-        twin.algorithm = self.algorithm.fork()
+        twin.driver = self.driver.fork()
         twin.positions = self.positions.copy()
-        twin.nodes = self.nodes.copy()
         twin.inboxes = self.inboxes.copy()
         twin.channels = self.channels.copy()
         twin.states, twin.vectors, twin.reads, twin.observers = self.states, self.vectors, self.reads, self.observers
@@ -84,14 +81,17 @@ class World:
         """Equal keys: same future, and the same view states so far."""
         return (
             tuple(self.positions.values()),
-            tuple(self.nodes.values()),
             tuple(self.inboxes.values()),
             tuple(self.channels.values()),
-            self.algorithm.fingerprint(),
+            self.driver.fingerprint(),
             self.view,
             self.states,
             self.idled,
         )
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.driver.algorithm
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -103,25 +103,19 @@ class World:
                 places = 1 if self.fifo else len(self.channels[name])
                 steps += [Step(DELIVER, name, place) for place in range(places)]
             if self.inboxes[name]:
-                places = len(self.inboxes[name]) if self.nodes and not self.fifo else 1
+                places = len(self.inboxes[name]) if self.driver.nodes and not self.fifo else 1
                 steps += [Step(ANSWER, name, place) for place in range(places)]
             if self.positions[name] < len(source.script):
                 steps.append(Step(RUN, source.script[self.positions[name]].name))
         if self.algorithm.perpetual and self.resting and self._everything_ran():
             return []
-        return steps or ([Step(IDLE)] if self._timer_is_due() else [])
-
-    def _timer_is_due(self) -> bool:
-        return not self.idled and type(self.algorithm).on_idle is not Algorithm.on_idle
+        return steps or ([Step(IDLE)] if self.driver.has_timer and not self.idled else [])
 
     @property
     def resting(self) -> bool:
         """Nothing is under way but idle messages (a token that carries nothing), and no node has anything for them."""
-        return (
-            not any(self.channels.values())
-            and all(isinstance(m, NodeMessage) and m.idle for inbox in self.inboxes.values() for m in inbox)
-            and all(node.idle for node in self.nodes.values())
-        )
+        asked = (message for inbox in self.inboxes.values() for message in inbox)
+        return not any(self.channels.values()) and self.driver.only_idle(asked)
 
     def _everything_ran(self) -> bool:
         return all(self.positions[name] == len(source.script) for name, source in self.sources.items())
@@ -137,7 +131,7 @@ class World:
                 self._deliver(step)
             case "idle":
                 self.idled = True
-                self._carry_out(list(self.algorithm.on_idle()))
+                self._carry_out(self.driver.let_idle())
             case "read":
                 self.reads += (len(self.states) - 1,)
                 for observer in self.observers:
@@ -156,9 +150,8 @@ class World:
         self.positions[name] = at + 1
         for observer in self.observers:
             observer.ran(update)
-        if name in self.nodes:
-            self.nodes[name], sends = self.nodes[name].changed(update)
-            self._send(name, sends)
+        if name in self.driver.nodes:
+            self._carry_out(self.driver.deliver(self.driver.number((update,))))
         else:
             self.channels[name] += (update,)
 
@@ -178,25 +171,22 @@ class World:
             for observer in self.observers:
                 if isinstance(observer, NodeObserver):
                     observer.received(name, message)
-            self.nodes[name], sends = self.sources[name].host(position, self.nodes[name], message)
-            self._send(name, sends)
+            self._carry_out(self.driver.node_receives(name, message, partial(self.sources[name].host, position)))
             return
         answer, reads = self.sources[name].answer(position, message)
         self.channels[name] += (answer,)
         for observer in self.observers:
             observer.answered(answer, reads)
 
-    def _send(self, sender: str | None, sends: Iterable[Send]) -> None:
-        """From the node at a source, or (None) from the warehouse."""
-        for send in sends:
-            if send.to is not None:
-                self.inboxes[send.to] += (send.message,)
-            else:
-                assert sender is not None, "the warehouse sends nothing to itself"
-                self.channels[sender] += (send.message,)
-            for observer in self.observers:
-                if isinstance(observer, NodeObserver):
-                    observer.sent(sender, send)
+    def _send(self, send: Send) -> None:
+        if send.to is not None:
+            self.inboxes[send.to] += (send.message,)
+        else:
+            assert send.sender is not None, "the warehouse sends nothing to itself"
+            self.channels[send.sender] += (send.message,)
+        for observer in self.observers:
+            if isinstance(observer, NodeObserver):
+                observer.sent(send)
 
     def _deliver(self, step: Step) -> None:
         self._require_source(step.name)
@@ -207,9 +197,10 @@ class World:
         self.channels[step.name] = channel[: step.place] + channel[step.place + 1 :]
         for observer in self.observers:
             observer.delivered(message)
-        if isinstance(message, Update) and self.algorithm.facts.prefilter:
-            message = relevant(self.algorithm.view, message)
-        self._carry_out(self.algorithm.receive(message))
+        if isinstance(message, Update):
+            self._carry_out(self.driver.deliver(self.driver.number((message,))))
+        else:
+            self._carry_out(self.driver.receive(message))
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -218,7 +209,7 @@ class World:
                 for observer in self.observers:
                     observer.asked(effect)
             elif isinstance(effect, Send):
-                self._send(None, (effect,))
+                self._send(effect)
             elif isinstance(effect, Commit):
                 self._commit(effect)
             else:

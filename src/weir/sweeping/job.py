@@ -29,6 +29,7 @@ from weir.algorithms.sweeping import ARRIVAL, width
 from weir.planning.request import spark_only
 from weir.sources.source import SnapshotReader
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.sweeping.failures import asking, writing_letters
 from weir.sweeping.lookups import Access
 from weir.sweeping.packed import PackedUpdates
 from weir.sweeping.raw import RawTerm, raw_terms
@@ -46,16 +47,17 @@ _ARROW_ENVELOPE = pa.schema([("sweep", pa.int32()), *_BINARIES])
 
 @dataclass(frozen=True)
 class Numbering:
-    """How a sub-update's number becomes the arrival number that is stored: its own, or that of the batch's end."""
+    """How a sub-update's number becomes the arrival number that is stored: its update's own, or, where only the state
+    at the end of the batch is kept, that of the last one (``end``).
+    """
 
     width: int
-    offset: int
-    only: int | None = None
+    end: int | None = None
 
     def __call__(self, numbers: Any) -> Any:
-        if self.only is not None:
-            return pa.repeat(pa.scalar(self.only, pa.int64()), len(numbers))
-        return pc.add(pc.divide(numbers, self.width), self.offset)
+        if self.end is not None:
+            return pa.repeat(pa.scalar(self.end, pa.int64()), len(numbers))
+        return pc.divide(numbers, self.width)
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class _Work:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in _tasks(batches):
-            with _Readers(self.access, [order.view for order in self.orders.values()]) as readers:
+            with writing_letters(), _Readers(self.access, [order.view for order in self.orders.values()]) as readers:
                 for number, order in self.orders.items():
                     output = _Output(number, order.stager)
                     for bag in self.swept(order, task, readers):
@@ -204,7 +206,7 @@ class _RawRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         order = self.work.orders[self.number]
         for task in _tasks(batches):
-            with _Readers(self.work.access, [order.view]) as readers:
+            with writing_letters(), _Readers(self.work.access, [order.view]) as readers:
                 for bag in self.work.swept(order, task, readers):
                     netted = _numbered(bag.table, order)  # Spark's expressions must not meet rows that cancel
                     yield from netted.combine_chunks().to_batches(max_chunksize=20_000)
@@ -302,9 +304,10 @@ class _Readers:
 
     def _asked(self, lookup: Lookup) -> pa.Table:
         source = lookup.relation.source
-        if source not in self._open:
-            self._open[source] = self._access[source].open()
-        (answer,) = self._open[source].answer((lookup,))
+        with asking(source):
+            if source not in self._open:
+                self._open[source] = self._access[source].open()
+            (answer,) = self._open[source].answer((lookup,))
         keys: Any = lookup.keys
         sent = (len(keys), keys.table.nbytes) if keys is not None else (0, 0)
         self._costs += Costs(1, sent[0], answer.rows.num_rows, answer.rows.nbytes + sent[1])

@@ -40,8 +40,8 @@ class Stopwatch(Counters):
         assert self.clock is not None
         self.last_commit = self.clock.now
 
-    def sent(self, sender: str | None, send: Send) -> None:
-        super().sent(sender, send)
+    def sent(self, send: Send) -> None:
+        super().sent(send)
         self.visits += send.to is not None
 
 

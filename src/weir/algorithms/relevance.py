@@ -1,4 +1,4 @@
-"""The integrator: what happens to an update between its channel and the algorithm."""
+"""What of an update concerns a view, and which of its rows can matter to it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from dataclasses import replace
 from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
 from weir.algebra.expression import Expression
-from weir.algebra.memory import MemoryBag
 from weir.algebra.view import View
 from weir.messages import Change, Update
+
+
+def concerning(view: View, update: Update) -> Update:
+    """The update without changes of tables that the view does not use."""
+    mine = tuple(change for change in update.changes if change.relation in view.needed)
+    return update if len(mine) == len(update.changes) else replace(update, changes=mine)
 
 
 def relevant(view: View, update: Update) -> Update:
@@ -26,8 +31,7 @@ def _relevant_rows(view: View, relation: Relation, rows: Bag | None) -> Bag | No
     if rows is None or condition is None:
         return rows
     passing = rows.select(condition)
-    assert isinstance(passing, MemoryBag)
-    return passing if len(passing) else None
+    return passing if next(passing.items(), None) is not None else None
 
 
 def _relevance(view: View, relation: Relation) -> Expression | None:

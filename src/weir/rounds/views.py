@@ -1,0 +1,184 @@
+"""Views as they are maintained: each with its table, its auxiliary tables, and its algorithm while it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from weir.algebra.errors import WeirError
+from weir.algebra.query import Query, whole
+from weir.algebra.types import Schema
+from weir.algebra.view import View
+from weir.algorithms.driver import Driver
+from weir.algorithms.sweeping import sweep
+from weir.messages import Update
+from weir.planning.choice import Choice
+from weir.planning.request import ON_SPARK
+from weir.rounds.conversation import Conversation
+from weir.rounds.delivery import Delivered, merged
+from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.sweeping.job import schema_of_view
+from weir.warehouse.place import LOG
+from weir.warehouse.store import ViewStore
+
+AUXILIARY = "_auxiliary"
+
+
+class DefinitionChanged(WeirError):
+    """A view's table holds another view than the one that is defined now."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Where the tables lie."""
+
+    path: str
+    storage: Mapping[str, str]
+
+    def open(self, *names: str) -> ViewStore | None:
+        place = self.place(*names)
+        return ViewStore.open(place, self._options) if ViewStore.exists(place, self._options) else None
+
+    def create(self, schema: Schema, *names: str) -> ViewStore:
+        return ViewStore.create(self.place(*names), schema, "/".join(names), self._options)
+
+    def replaced(self, old: ViewStore, schema: Schema, *names: str) -> ViewStore:
+        """A new, empty table in place of one with other columns. Its log goes first, the newest version before all:
+        whatever comes in between, what is left is an older state, or no table.
+        """
+        log = [name for name in old.place.listing(LOG) if not name.endswith(".json")]
+        commits = sorted((name for name in old.place.listing(LOG) if name.endswith(".json")), reverse=True)
+        old.place.discard([*log, *commits, *old.place.listing()])
+        return self.create(schema, *names)
+
+    def place(self, *names: str) -> str:
+        return "/".join([self.path, *names])
+
+    @property
+    def _options(self) -> Mapping[str, str] | None:
+        return self.storage or None
+
+
+class MaintainedView:
+    """One view, its table, and its algorithm while it runs."""
+
+    def __init__(self, view: View, choice: Choice, tables: Tables, anew: bool = False) -> None:
+        self.view, self.choice, self.tables = view, choice, tables
+        self.name = view.name
+        self.store = tables.open(view.name)
+        self.auxiliary: dict[str, ViewStore] = {}
+        self.conversation: Conversation | None = None
+        if self.store is not None and not anew:
+            self._check_definition(self.store)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every transaction's state shall be kept."""
+        return self.choice.asked == "complete"
+
+    @property
+    def level(self) -> str:
+        """What its readers see: where states between are not asked for, only a round's last one is kept."""
+        return "strong" if self.choice.level == "complete" and not self.complete else self.choice.level
+
+    # -- the table -----------------------------------------------------------------------------------------------------
+
+    @property
+    def definition(self) -> str:
+        """What tells this view from another of the same name: its normal form."""
+        parts = [(term.slots, term.equalities, term.selections, term.rest, term.output) for term in self.view.terms]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    def _check_definition(self, store: ViewStore) -> None:
+        known = store.head.notes.get("definition", self.definition)
+        if store.head.transaction and known != self.definition:
+            raise DefinitionChanged(
+                f"the table of view {self.name} at {store.place.uri} was made from another definition; load it again "
+                f"from the sources: weir run --reload {self.name} (or give the new view another name)"
+            )
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Kept with every commit."""
+        folders = {name: store.place.uri.rsplit("/", 1)[-1] for name, store in self.auxiliary.items()}
+        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.level}
+        return {**notes, "auxiliary": json.dumps(folders)} if folders else notes
+
+    def queries(self) -> dict[str, Query]:
+        """What a first load evaluates: the view under the empty name, auxiliary views under theirs."""
+        wanted = self.choice.algorithm.auxiliary_for(self.view, **self.choice.options)
+        return {"": whole(self.view), **wanted}
+
+    def table_for(self, name: str, schema: Schema, spark: SparkSession) -> ViewStore:
+        """The view's own table (the empty name) or an auxiliary one, made where missing."""
+        if not name:
+            self.store = self._fitting(self.store, schema_of_view(self.view, spark), self.name)
+            return self.store
+        if name not in self.auxiliary:
+            folder = hashlib.sha256(name.encode()).hexdigest()[:16]
+            found = self.tables.open(AUXILIARY, self.name, folder)
+            self.auxiliary[name] = self._fitting(found, schema, AUXILIARY, self.name, folder)
+        return self.auxiliary[name]
+
+    def _fitting(self, found: ViewStore | None, schema: Schema, *names: str) -> ViewStore:
+        """The table that is there, if its columns are these."""
+        if found is None:
+            return self.tables.create(schema, *names)
+        return found if found.schema == schema else self.tables.replaced(found, schema, *names)
+
+    # -- the algorithm -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """A fresh algorithm at the table's state."""
+        assert self.store is not None, f"view {self.name} is not loaded"
+        self.store.settle()
+        head = self.store.head
+        folders = json.loads(head.notes.get("auxiliary", "{}"))
+        for name, folder in folders.items():
+            if name not in self.auxiliary and (found := self.tables.open(AUXILIARY, self.name, folder)):
+                self.auxiliary[name] = found
+        if self.queries().keys() - folders.keys() - {""} and not folders:
+            raise DefinitionChanged(
+                f"view {self.name} was kept without the auxiliary views that strategy {self.choice.strategy} needs; "
+                f"load it again from the sources: weir run --reload {self.name}"
+            )
+        content = {name: _content(self.auxiliary[name]) for name in folders} or None
+        algorithm = self.choice.algorithm(self.view, content, **self.choice.options)
+        if self.choice.strategy in ON_SPARK:
+            algorithm.delegated = frozenset([sweep])
+        self.conversation = Conversation(Driver(algorithm, head.last_arrival), self.complete)
+
+    def stop(self) -> None:
+        """Forgets all that is in memory."""
+        self.conversation = None
+        self.auxiliary = {}
+        if self.store is not None:
+            self.store = self.tables.open(self.name)
+
+    def deliver(self, blocks: Sequence[Sequence[Delivered]]) -> None:
+        """A round's updates, all at once: the snapshots that answer have seen all of them."""
+        assert self.conversation is not None
+        updates = [update for block in blocks for update in self._given(block)]
+        if updates:
+            self.conversation.deliver(updates)
+
+    def _given(self, block: Sequence[Delivered]) -> Sequence[Update]:
+        """A block's updates as the algorithm gets them."""
+        return [merged(block)] if block and self.choice.merge and not self.complete else block
+
+    @property
+    def last_arrival(self) -> int:
+        """The arrival number up to which the view is written, or is being written."""
+        if self.conversation is not None:
+            return self.conversation.written
+        return self.store.head.last_arrival if self.store is not None else 0
+
+
+def _content(store: ViewStore) -> ArrowBag:
+    """An auxiliary view, read back."""
+    rows = store.read_arrow(counted=True)
+    return ArrowBag.from_table(store.schema, rows.rename_columns([*store.schema.names, WEIGHT]))
