@@ -27,6 +27,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.algebra.view import View
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
@@ -39,7 +40,6 @@ from weir.planning.choice import ViewFacts, choose
 from weir.planning.explanation import Explanation
 from weir.planning.request import ON_SPARK, CannotMaintain
 from weir.project.folder import Project, RunKeys, ViewText
-from weir.project.keys import near
 from weir.project.kinds import SourceSpec, specify
 from weir.project.survey import Survey, sources_of
 from weir.rounds.channels import Channel
@@ -147,8 +147,7 @@ class Warehouse:
 
     def parsed(self, name: str) -> View:
         if name not in self.views:
-            known = near(name, self.views, "the views are") if self.views else "there are none"
-            raise WeirError(f"there is no view '{name}'; {known}")
+            raise WeirError(f"there is no view '{name}'; {did_you_mean(name, self.views, 'the views are')}")
         return self.survey.view(self.views[name])
 
     def explain(self, name: str) -> Explanation:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.errors import UnsupportedExpression, WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.algebra.types import Schema
 from weir.algebra.view import Term, View
 from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, NeedNotMet, Setting
@@ -17,7 +18,6 @@ from weir.algorithms.measured import measured
 from weir.algorithms.registry import ALGORITHMS
 from weir.consistency.levels import NAMES, implies
 from weir.planning.costs import Sizes
-from weir.project.keys import near
 from weir.project.survey import Survey
 
 DEFAULT_LEVEL, DEFAULT_CHANGES = "strong", 10
@@ -148,7 +148,7 @@ def _unsupported(term: Term) -> Iterator[str]:
 def _one_of(view: View, name: str, default: str, known: tuple[str, ...]) -> str:
     value = view.options.get(name, default)
     if value not in known:
-        raise CannotMaintain(f"view {view.name}: {name} = '{value}'; {near(value, known, 'use one of')}")
+        raise CannotMaintain(f"view {view.name}: {name} = '{value}'; {did_you_mean(value, known, 'use one of')}")
     return value
 
 
