@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weir.algebra.errors import WeirError
 from weir.algebra.suggestion import did_you_mean
 from weir.algebra.view import View
+from weir.algorithms.registry import ALGORITHMS
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
@@ -38,7 +39,7 @@ from weir.operation.status import status_of, with_absent, write_status
 from weir.operation.upkeep import Care, clear_scratch
 from weir.planning.choice import ViewFacts, choose
 from weir.planning.explanation import Explanation
-from weir.planning.request import ON_SPARK, CannotMaintain
+from weir.planning.request import CannotMaintain
 from weir.project.folder import Project, RunKeys, ViewText
 from weir.project.kinds import SourceSpec, specify
 from weir.project.survey import Survey, sources_of
@@ -322,10 +323,11 @@ class Warehouse:
             view = self.parsed(name)
             choice = choose(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
             group = view.options.get("group", "")
-            if group and choice.strategy not in ON_SPARK:
+            if group and not choice.algorithm.facts.delegates:
+                possible = ", ".join(name for name, each in ALGORITHMS.items() if each.facts.delegates)
                 raise CannotMaintain(
                     f"view {name} is in group '{group}', but its strategy {choice.strategy} shows states of its own; "
-                    f"use one of {', '.join(ON_SPARK)}, or take it out of the group"
+                    f"use one of {possible}, or take it out of the group"
                 )
             made = MaintainedView(view, choice, self._tables, name in reload)
             groups.setdefault(f"group {group}" if group else name, []).append(made)

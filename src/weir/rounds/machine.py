@@ -20,7 +20,6 @@ from weir.algorithms.node import Node
 from weir.algorithms.procedure import Numbered
 from weir.algorithms.sweeping import sweep
 from weir.messages import Answer, Ask, Commit, Effect, NodeMessage, Run, Send, Update
-from weir.planning.request import ON_SPARK
 from weir.sweeping.job import SweptDelta
 
 Fetch = Callable[[Lookup], Bag]
@@ -61,7 +60,7 @@ class Machine:
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
-        self.delegates = algorithm.facts.name in ON_SPARK
+        self.delegates = bool(algorithm.facts.delegates)
         if self.delegates:
             algorithm.delegated = frozenset([sweep])
         nodes = {source: algorithm.node(source) for source in algorithm.view.sources}
