@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from weir.planning.request import OWN_OPTIONS, SPACES
+from weir.algorithms.base import SPACES
+from weir.planning.request import OWN_OPTIONS
 from weir.project.folder import Project, RunKeys, SparkKeys, ViewText, WarehouseKeys
 from weir.project.kinds import KINDS
 

@@ -19,9 +19,9 @@ from weir.planning.choice import ViewFacts, choose
 from weir.project.folder import Project, ViewText
 from weir.project.starter.data import table_sizes
 from weir.project.starter.traffic import PASSWORD, WORK
-from weir.project.starter.writing import contrast_view, write_project
+from weir.project.starter.writing import write_project
 from weir.project.survey import Survey
-from weir.proving.demonstration import shop
+from weir.proving.demonstration import contrast_view, shop
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_contrast_is_the_same_query(folder: Path) -> None:
     """Only the name and the options differ, so that its rows can be compared."""
     project = Project.read(folder)
     survey = Survey.of(project.sources)
-    wrong, right = survey.view(ViewText.read(contrast_view())), survey.view(project.view("order_lines"))
+    wrong, right = survey.view(ViewText.read(contrast_view(folder))), survey.view(project.view("order_lines"))
     assert wrong.name == "order_lines_basic"
     assert wrong.terms[0].output == right.terms[0].output
     assert choose(wrong, ViewFacts.of(survey, wrong)).strategy == "basic"

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from tests.runtime.shop import LINES, Shop, wait_until
+from weir.planning.request import CannotMaintain
 from weir.sweeping.job import sweep_on_spark
 from weir.warehouse.record import APPEND, AsOf
 
@@ -190,6 +191,14 @@ def test_views_of_a_group_are_always_at_one_vector(open_shop: OpenShop) -> None:
     assert len(vectors[0]) > 2
     assert shop.audit("lines").clean
     assert shop.audit("cities").clean
+
+
+def test_a_group_refuses_who_shows_states_of_its_own(open_shop: OpenShop) -> None:
+    """With the strategies that can be in one."""
+    shop = open_shop()
+    shop.view("lines", LINES, strategy="posse", group="g")
+    with pytest.raises(CannotMaintain, match=r"in group 'g', but its strategy posse .* use one of sweep, pvm, pvm-cc,"):
+        shop.catch_up()
 
 
 def _vectors(shop: Shop, name: str) -> dict[int, dict[str, object]]:

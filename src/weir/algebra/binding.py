@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from sqlglot import expressions as exp
 
@@ -14,6 +13,7 @@ from weir.algebra.errors import ViewError
 from weir.algebra.expression import Expression, column_node
 from weir.algebra.functions import TAKE_A_UNIT, UNSTABLE
 from weir.algebra.refusals import refuse_from_item, refuse_in_expression, unstable
+from weir.algebra.suggestion import way_out
 from weir.algebra.types import Column
 
 
@@ -119,13 +119,14 @@ class Scope:
         found = [table for table in self.tables if table.answers_to(qualifier)]
         if len(found) == 1:
             return found[0]
-        way_out = did_you_mean(".".join(qualifier), [table.alias for table in self.tables], "The tables in sight are")
-        raise self.definition.error(f"no table in sight is called {'.'.join(qualifier)}", way_out, place)
+        name, aliases = ".".join(qualifier), [table.alias for table in self.tables]
+        known = way_out(name, aliases, "The tables in sight are")
+        raise self.definition.error(f"no table in sight is called {name}", known, place)
 
     def _ambiguous(self, name: str, found: list[ColumnUse], place: Span | None) -> ViewError:
         tables = " and ".join(f"{use.alias} ({self.tables[use.slot].table.relation})" for use in found)
-        way_out = f"Write {' or '.join(use.name for use in found)}."
-        return self.definition.error(f"column {name} is ambiguous: it is in {tables}", way_out, place)
+        exact = f"Write {' or '.join(use.name for use in found)}."
+        return self.definition.error(f"column {name} is ambiguous: it is in {tables}", exact, place)
 
     def _unknown(self, name: str, qualifier: Sequence[str], among: list[ColumnUse], place: Span | None) -> ViewError:
         if not qualifier and name.lower() in UNSTABLE:  # CURRENT_DATE and the like need no brackets
@@ -133,8 +134,8 @@ class Scope:
         problem = f"no table in sight has a column {name}"
         if qualifier:
             problem = f"table {'.'.join(qualifier)} has no column {name}"
-        way_out = did_you_mean(name, [use.column.name for use in among], "The columns are")
-        return self.definition.error(problem, way_out, place)
+        known = way_out(name, [use.column.name for use in among], "The columns are")
+        return self.definition.error(problem, known, place)
 
     def bind(self, tree: exp.Expr) -> Bound:
         """The expression over slots, its columns resolved."""
@@ -190,17 +191,7 @@ def _match(definition: Definition, identifier: exp.Expr, names: Iterable[str], k
         return found[0]
     if found:
         raise definition.error(f"{name} could be {' or '.join(found)}", "Write it exactly.", node_span(identifier))
-    raise definition.error(f"unknown {kind} {name}", did_you_mean(name, known, listing), node_span(identifier))
-
-
-def did_you_mean(name: str, known: Sequence[str], listing: str) -> str:
-    """The names that come near; failing that, all there are."""
-    unique = list(dict.fromkeys(known))
-    by_fold = {other.lower(): other for other in unique}
-    near = [by_fold[fold] for fold in get_close_matches(name.lower(), list(by_fold))]
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    return f"{listing} {', '.join(unique)}." if unique else "There are none."
+    raise definition.error(f"unknown {kind} {name}", way_out(name, known, listing), node_span(identifier))
 
 
 def _folded(parts: Iterable[str]) -> tuple[str, ...]:

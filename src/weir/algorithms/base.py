@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from weir.algebra.bag import Bag
@@ -23,10 +22,13 @@ from weir.algebra.query import Query, whole
 from weir.algebra.view import View
 from weir.algorithms.node import Node
 from weir.algorithms.procedure import Memory, Numbered, Procedure, Reply, Steps
+from weir.algorithms.questions import Questions, per_hop
 from weir.messages import Action, Answer, Ask, Commit, Effect, NodeMessage, Position, Run, Update
 
 SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL = "single-source", "single-update", "source-local", "global"
 SCENARIOS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)
+NOTHING, AUXILIARY, COPIES = "none", "auxiliary", "copies"
+SPACES = (NOTHING, AUXILIARY, COPIES)  # what may be stored beside the view, each more than the one before
 
 
 _NOT_STATE = ("view", "definition", "memory", "delegated", "put_off")
@@ -58,17 +60,22 @@ class Need:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the registry knows of an algorithm. ``claims``: the papers' level per scenario they speak of."""
+    """All that others know of an algorithm: outside this folder only the rules of ``auto`` know one from another."""
 
-    number: int
-    name: str
-    paper: str
-    claims: Mapping[str, str]
-    messages: str
-    needs: tuple[Need, ...] = ()
-    space: str = ""
+    number: int  # in the papers' table
+    name: str  # as a view's ``strategy`` says it
+    paper: str  # and its section
+    claims: Mapping[str, str]  # the papers' level, per scenario that they speak of
+    messages: str  # per update, in the papers' words
+    needs: tuple[Need, ...] = ()  # what a view must have
+    questions: Questions = per_hop  # expected for a batch of changes
+    stores: str = NOTHING  # one of SPACES: what it keeps beside the view
+    space: str = ""  # the same in words
+    gathers: str = ""  # the option that says how many updates it takes together
+    merges: bool = False  # a round's updates may be given to it as one where only batch ends are shown
+    recomputes: bool = False  # it asks for the whole view, and shows no state between
     prefilter: bool = False  # drop changes that the view's own selections make irrelevant before they reach it
-    auxiliary: Callable[[View], Mapping[str, Query]] = field(default=lambda view: MappingProxyType({}))
+    delegates: tuple[Callable[..., Steps], ...] = ()  # procedures that a driver may run as a whole, on Spark
 
 
 class Algorithm(ABC):
@@ -105,7 +112,7 @@ class Algorithm(ABC):
     @classmethod
     def auxiliary_for(cls, view: View, **options: Any) -> Mapping[str, Query]:
         """What must be loaded beside the view before it starts, by name; options may change it."""
-        return cls.facts.auxiliary(view)
+        return {}
 
     # -- what the driver calls ----------------------------------------------------------------------------------------
 

@@ -20,14 +20,9 @@ from weir.algebra.expression import column
 from weir.algebra.hops import answer
 from weir.algebra.query import BoundTerm, Query, evaluate_with, incremental, sub_updates
 from weir.algebra.view import Slot, Term, View
-from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
+from weir.algorithms.base import COPIES, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
+from weir.algorithms.questions import never
 from weir.messages import Add, Commit, Effect, Update
-
-
-def copies_of(view: View) -> Mapping[str, Query]:
-    """The needed columns of every base table, by table name."""
-    slots = {slot.relation: slot for term in view.terms for slot in term.slots}
-    return {str(relation): _copy(view, slot) for relation, slot in slots.items()}
 
 
 def _copy(view: View, slot: Slot) -> Query:
@@ -46,13 +41,20 @@ class Copies(Algorithm):
         "ECA 1.2",
         {SINGLE_SOURCE: "complete", SINGLE_UPDATE: "complete", SOURCE_LOCAL: "complete"},
         "0",
+        questions=never,
+        stores=COPIES,
         space="the needed columns of every base table",
-        auxiliary=copies_of,
     )
 
     def __init__(self, view: View, auxiliary: Mapping[str, Bag] | None = None, **options: Any) -> None:
         super().__init__(view, auxiliary, **options)
         self.copies: dict[str, Bag] = dict(auxiliary or {})
+
+    @classmethod
+    def auxiliary_for(cls, view: View, **options: Any) -> Mapping[str, Query]:
+        """The needed columns of every base table, by table name."""
+        slots = {slot.relation: slot for term in view.terms for slot in term.slots}
+        return {str(relation): _copy(view, slot) for relation, slot in slots.items()}
 
     def on_update(self, update: Update) -> Iterator[Effect]:
         changed = {}

@@ -29,7 +29,7 @@ from weir.messages import Add, Effect, Update
 class Eca(Algorithm):
     """Compensate in the next query, show when all is answered."""
 
-    facts = Facts(4, "eca", "ECA 5.2", {SINGLE_SOURCE: "strong"}, "2", (ONE_SOURCE,))
+    facts = Facts(4, "eca", "ECA 5.2", {SINGLE_SOURCE: "strong"}, "2", (ONE_SOURCE,), merges=True)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -20,9 +20,10 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algebra.view import View
-from weir.algorithms.base import Facts
+from weir.algorithms.base import AUXILIARY, Facts
 from weir.algorithms.partitioned import Partitioned
 from weir.algorithms.partitioning import Groups, joined_parts, partition_terms
+from weir.algorithms.questions import per_change
 from weir.algorithms.sweep import COMPLETE
 
 AUXILIARY_SPACE = "an auxiliary view per group: its join, with the columns that others need"
@@ -37,8 +38,9 @@ class EqualPartition(Partitioned):
         "Partition 4.3",
         COMPLETE,
         "2(p-1)",
+        questions=per_change,
+        stores=AUXILIARY,
         space=AUXILIARY_SPACE,
-        auxiliary=lambda view: EqualPartition.auxiliary_for(view),
     )
 
     def __init__(self, *arguments: Any, size: int = 2, **options: Any) -> None:

@@ -33,10 +33,11 @@ from typing import Any, TypeVar
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import hop_order
 from weir.algebra.view import Term, View
-from weir.algorithms.base import Facts
+from weir.algorithms.base import AUXILIARY, Facts
 from weir.algorithms.equal_partition import AUXILIARY_SPACE
 from weir.algorithms.partitioned import Partitioned
 from weir.algorithms.partitioning import Groups, joined_parts, partition_terms
+from weir.algorithms.questions import per_change
 from weir.algorithms.sweep import COMPLETE
 from weir.messages import Update
 
@@ -97,8 +98,9 @@ class FrequencyPartition(Partitioned):
         "Partition 4.4",
         COMPLETE,
         "2(group size - 1)",
+        questions=per_change,
+        stores=AUXILIARY,
         space=AUXILIARY_SPACE,
-        auxiliary=lambda view: FrequencyPartition.auxiliary_for(view),
     )
 
     def __init__(

@@ -25,12 +25,13 @@ from typing import Any
 
 from weir.algebra.bag import Bag, total
 from weir.algebra.view import View
-from weir.algorithms.base import Facts, Need, Setting
+from weir.algorithms.base import AUXILIARY, Facts, Need, Setting
 from weir.algorithms.equal_partition import AUXILIARY_SPACE
 from weir.algorithms.frequency_partition import Frequencies, FrequencyPartition, checked, ranked_parts
 from weir.algorithms.keys import key_deletes, without
 from weir.algorithms.partitioning import Group, Groups
 from weir.algorithms.procedure import Reply
+from weir.algorithms.questions import per_change
 from weir.algorithms.sweep import COMPLETE
 from weir.algorithms.sweeping import sweep
 from weir.messages import Answer, Change, Effect, Update
@@ -53,8 +54,9 @@ class KeyedPartition(FrequencyPartition):
         COMPLETE,
         "0 per delete in a hot group, else 2(group size - 1)",
         (Need("a key of a table", _no_keys),),
+        questions=per_change,
+        stores=AUXILIARY,
         space=AUXILIARY_SPACE + "; keys too in hot groups",
-        auxiliary=lambda view: KeyedPartition.auxiliary_for(view),
     )
 
     def __init__(self, *arguments: Any, hot: int = 1, **options: Any) -> None:

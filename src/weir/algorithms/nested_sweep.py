@@ -36,7 +36,7 @@ class NestedSweep(Algorithm):
 
     facts = Facts(
         14, "nested-sweep", "PVM 8", {SINGLE_SOURCE: "strong", SINGLE_UPDATE: "strong", SOURCE_LOCAL: "strong"},
-        "O(n), amortised", space="",
+        "O(n), amortised",
     )  # fmt: skip
 
     def __init__(self, *arguments: Any, limit: int = 8, **options: Any) -> None:

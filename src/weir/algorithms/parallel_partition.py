@@ -24,10 +24,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from weir.algebra.view import View
-from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Facts
+from weir.algorithms.base import AUXILIARY, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Facts
 from weir.algorithms.equal_partition import AUXILIARY_SPACE, EqualPartition
 from weir.algorithms.frequency_partition import FrequencyPartition
 from weir.algorithms.partitioning import Groups
+from weir.algorithms.questions import per_change
 from weir.messages import Commit
 
 STRONG = {SINGLE_SOURCE: "strong", SINGLE_UPDATE: "strong", SOURCE_LOCAL: "strong"}
@@ -42,8 +43,9 @@ class ParallelPartition(FrequencyPartition):
         "Partition 5.1",
         STRONG,
         "2(p-1), groups in parallel",
+        questions=per_change,
+        stores=AUXILIARY,
         space=AUXILIARY_SPACE,
-        auxiliary=lambda view: ParallelPartition.auxiliary_for(view),
     )
 
     def __init__(

@@ -35,6 +35,7 @@ from weir.algebra.hops import Lookup, Partial, begin, finish, lookup
 from weir.algebra.view import Term, View
 from weir.algorithms.base import Facts
 from weir.algorithms.procedure import Numbered, Question, Reply, Steps
+from weir.algorithms.questions import shared_per_hop
 from weir.algorithms.sweep import COMPLETE, Sweep
 from weir.algorithms.sweeping import ARRIVAL, VALIDITY, begun, compensated, hops, join_valid
 
@@ -49,7 +50,7 @@ Place = tuple[int, int, int]  # a term and an edge of it
 class Posse(Sweep):
     """SWEEP with a choice of how many questions are open at once."""
 
-    facts = Facts(15, "posse", "PVM 1, 8", COMPLETE, "2(n-1), fewer rounds")
+    facts = Facts(15, "posse", "PVM 1, 8", COMPLETE, "2(n-1), fewer rounds", questions=shared_per_hop, gathers="batch")
 
     def __init__(
         self,

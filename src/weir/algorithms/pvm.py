@@ -24,6 +24,7 @@ from typing import Any
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.algorithms.procedure import Numbered, Reply
+from weir.algorithms.questions import shared_per_hop
 from weir.algorithms.sweeping import sweep, together
 from weir.messages import Answer, DropNegative, Effect, Position, Update
 
@@ -33,7 +34,10 @@ CONVERGENCE = {SINGLE_SOURCE: "convergence", SINGLE_UPDATE: "convergence", SOURC
 class Pvm(Algorithm):
     """Sweep up to ``parallel`` batches of up to ``batch`` updates at once; commit as they finish."""
 
-    facts = Facts(16, "pvm", "PVM 3", CONVERGENCE, "2(n-1), p updates in flight")
+    facts = Facts(
+        16, "pvm", "PVM 3", CONVERGENCE, "2(n-1), p updates in flight",
+        questions=shared_per_hop, gathers="batch", delegates=(sweep,),
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -20,15 +20,19 @@ from typing import Any
 from weir.algorithms.base import Facts
 from weir.algorithms.procedure import Numbered
 from weir.algorithms.pvm import Pvm
+from weir.algorithms.questions import shared_per_hop
 from weir.algorithms.sweep import COMPLETE
-from weir.algorithms.sweeping import split
+from weir.algorithms.sweeping import split, sweep
 from weir.messages import Effect, Position, Update
 
 
 class PvmCc(Pvm):
     """PVM that commits in order of arrival."""
 
-    facts = Facts(17, "pvm-cc", "PVM 4.2", COMPLETE, "2(n-1), p updates in flight")
+    facts = Facts(
+        17, "pvm-cc", "PVM 4.2", COMPLETE, "2(n-1), p updates in flight",
+        questions=shared_per_hop, gathers="batch", delegates=(sweep,),
+    )  # fmt: skip
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

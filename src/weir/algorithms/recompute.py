@@ -18,13 +18,17 @@ from typing import Any
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import ONE_SOURCE, SINGLE_SOURCE, Algorithm, Facts
 from weir.algorithms.procedure import pose
+from weir.algorithms.questions import once
 from weir.messages import Effect, Replace, Update
 
 
 class Recompute(Algorithm):
     """Ask for everything, every ``every`` updates."""
 
-    facts = Facts(2, "recompute", "ECA D.1", {SINGLE_SOURCE: "strong"}, "2/s", (ONE_SOURCE,))
+    facts = Facts(
+        2, "recompute", "ECA D.1", {SINGLE_SOURCE: "strong"}, "2/s", (ONE_SOURCE,),
+        questions=once, gathers="every", recomputes=True,
+    )  # fmt: skip
 
     def __init__(self, *arguments: Any, every: int = 1, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.algorithms.base import Algorithm
 from weir.algorithms.basic import Basic
 from weir.algorithms.c_strobe import CStrobe
@@ -43,10 +42,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {cls.facts.name: cls for cls in _CLASSE
 
 
 def algorithm(name: str) -> type[Algorithm]:
-    """The algorithm of that name; a wrong name is answered with the known ones."""
+    """The algorithm of that name; a wrong name is answered with a near one."""
     try:
         return ALGORITHMS[name]
     except KeyError:
-        near = difflib.get_close_matches(name, ALGORITHMS, 1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise WeirError(f"unknown algorithm '{name}'{hint} Known: {', '.join(ALGORITHMS)}") from None
+        known = did_you_mean(name, ALGORITHMS, "the algorithms are")
+        raise WeirError(f"unknown algorithm '{name}'; {known}") from None

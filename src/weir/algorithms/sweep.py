@@ -24,6 +24,7 @@ from typing import Any
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, Algorithm, Facts
 from weir.algorithms.procedure import Numbered, Reply
+from weir.algorithms.questions import shared_per_hop
 from weir.algorithms.sweeping import split, sweep
 from weir.messages import Answer, Effect, Position, Update
 
@@ -33,7 +34,10 @@ COMPLETE = {SINGLE_SOURCE: "complete", SINGLE_UPDATE: "complete", SOURCE_LOCAL: 
 class Sweep(Algorithm):
     """One sweep at a time, over one update or over a batch."""
 
-    facts = Facts(13, "sweep", "Partition 3.2, PVM 2.1", COMPLETE, "2(n-1)")
+    facts = Facts(
+        13, "sweep", "Partition 3.2, PVM 2.1", COMPLETE, "2(n-1)",
+        questions=shared_per_hop, gathers="batch", delegates=(sweep,),
+    )  # fmt: skip
 
     def __init__(self, *arguments: Any, batch: int = 1, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -8,8 +8,8 @@ import re
 import pyarrow as pa
 
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.operation.warehouse import Warehouse
-from weir.project.keys import near
 from weir.warehouse.record import AsOf
 
 
@@ -34,5 +34,5 @@ def query_views(warehouse: Warehouse, sql: str, as_of: AsOf, limit: int) -> pa.T
 def _told(problem: str, views: list[str]) -> str:
     first = next((line.strip() for line in problem.splitlines() if line.strip()), problem)
     if found := re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", problem, re.DOTALL):
-        return f"there is no view '{found[1]}'; {near(found[1], views, 'the views are')}"
+        return f"there is no view '{found[1]}'; {did_you_mean(found[1], views, 'the views are')}"
     return f"Spark cannot run the query: {first}"

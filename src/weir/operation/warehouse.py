@@ -27,7 +27,9 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.algebra.view import View
+from weir.algorithms.registry import ALGORITHMS
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
@@ -37,9 +39,8 @@ from weir.operation.status import status_of, with_absent, write_status
 from weir.operation.upkeep import Care, clear_scratch
 from weir.planning.choice import ViewFacts, choose
 from weir.planning.explanation import Explanation
-from weir.planning.request import ON_SPARK, CannotMaintain
+from weir.planning.request import CannotMaintain
 from weir.project.folder import Project, RunKeys, ViewText
-from weir.project.keys import near
 from weir.project.kinds import SourceSpec, specify
 from weir.project.survey import Survey, sources_of
 from weir.rounds.channels import Channel
@@ -148,8 +149,7 @@ class Warehouse:
 
     def parsed(self, name: str) -> View:
         if name not in self.views:
-            known = near(name, self.views, "the views are") if self.views else "there are none"
-            raise WeirError(f"there is no view '{name}'; {known}")
+            raise WeirError(f"there is no view '{name}'; {did_you_mean(name, self.views, 'the views are')}")
         return self.survey.view(self.views[name])
 
     def explain(self, name: str) -> Explanation:
@@ -324,10 +324,11 @@ class Warehouse:
             view = self.parsed(name)
             choice = choose(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
             group = view.options.get("group", "")
-            if group and choice.strategy not in ON_SPARK:
+            if group and not choice.algorithm.facts.delegates:
+                possible = ", ".join(name for name, each in ALGORITHMS.items() if each.facts.delegates)
                 raise CannotMaintain(
                     f"view {name} is in group '{group}', but its strategy {choice.strategy} shows states of its own; "
-                    f"use one of {', '.join(ON_SPARK)}, or take it out of the group"
+                    f"use one of {possible}, or take it out of the group"
                 )
             made = MaintainedView(view, choice, self._tables, name in reload)
             groups.setdefault(f"group {group}" if group else name, []).append(made)

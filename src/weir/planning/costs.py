@@ -13,7 +13,8 @@ from math import ceil
 
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.view import View
-from weir.planning.routes import Hop, Route, routes, shared_questions
+from weir.algorithms.questions import shared_per_hop
+from weir.planning.routes import Hop, Route, routes
 
 MATCHES = 4.0  # J: rows that match a key, where nothing is known of the tables
 PASSES = 0.5  # sigma: the share of rows that pass a selection
@@ -21,7 +22,10 @@ PASSES = 0.5  # sigma: the share of rows that pass a selection
 # two cores, where such a row took about a microsecond. A row found by key costs the source an index descent and the
 # warehouse its joins; a question costs a round trip and its share of a round, Spark job and commit included.
 # Recomputing has a price of its own, whatever the sizes: the jobs that read and join whole tables.
-FOUND, READ, WRITTEN, QUESTION, ANEW = 5.0, 1.0, 1.0, 20_000.0, 1_600_000.0
+ROW_READ = ROW_WRITTEN = 1.0
+ROW_FOUND_BY_KEY = 5.0
+ASKING = 20_000.0
+RECOMPUTING = 1_600_000.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Estimate:
     found: float  # rows that come back for keys
     read: float  # rows of whole tables, read at the source or sent
     written: float  # rows of the view added or removed
-    anew: bool = False  # the view is put in place of the old one
+    recomputed: bool = False  # the whole view is put in place of the old one
 
     @property
     def messages(self) -> int:
@@ -42,12 +46,12 @@ class Estimate:
 
     @property
     def cost(self) -> float:
-        rows = FOUND * self.found + READ * self.read + WRITTEN * self.written
-        return rows + QUESTION * self.questions + (ANEW if self.anew else 0.0)
+        rows = ROW_FOUND_BY_KEY * self.found + ROW_READ * self.read + ROW_WRITTEN * self.written
+        return rows + ASKING * self.questions + (RECOMPUTING if self.recomputed else 0.0)
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TableSizes:
     """Rows per table, as far as known."""
 
     rows: Mapping[Relation, int]
@@ -81,7 +85,7 @@ class Sizes:
         return 0.0 if hop.index is not None else float(self.rows.get(hop.relation, 0))
 
 
-def maintaining(view: View, sizes: Sizes, changes: int) -> Estimate:
+def maintaining(view: View, sizes: TableSizes, changes: int) -> Estimate:
     """A batch of changes spread evenly over the view's tables, swept together."""
     found, read, written = 0.0, 0.0, 0.0
     for route in routes(view, sizes.catalog):
@@ -91,7 +95,7 @@ def maintaining(view: View, sizes: Sizes, changes: int) -> Estimate:
             found += rows
             read += sizes.at_source(hop)
         written += rows
-    return Estimate(changes, shared_questions(view), found, read, written)
+    return Estimate(changes, shared_per_hop(view, changes), found, read, written)
 
 
 def started(view: View, route: Route, changes: int) -> float:
@@ -100,7 +104,7 @@ def started(view: View, route: Route, changes: int) -> float:
     return changes / len(view.relations) * (PASSES if selected else 1.0)
 
 
-def recomputing(view: View, sizes: Sizes) -> Estimate | None:
+def recomputing(view: View, sizes: TableSizes) -> Estimate | None:
     """Every table read once, the view written anew; None where a size is not known."""
     total = sizes.total(view)
     if total is None:
@@ -113,10 +117,10 @@ def recomputing(view: View, sizes: Sizes) -> Estimate | None:
         for hop in route.hops:
             rows *= sizes.fan_out(view, hop)
         written += rows
-    return Estimate(0, len(view.relations), 0.0, float(total), written, anew=True)
+    return Estimate(0, len(view.relations), 0.0, float(total), written, recomputed=True)
 
 
-def crossover(view: View, sizes: Sizes) -> int | None:
+def crossover(view: View, sizes: TableSizes) -> int | None:
     """The number of changes per batch from which on recomputing is cheaper; None where a size is not known."""
     whole = recomputing(view, sizes)
     if whole is None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from weir.algebra.describe import describe
 from weir.algebra.view import View
+from weir.algorithms.base import COPIES
 from weir.planning.choice import Choice, ViewFacts, choose
-from weir.planning.costs import Estimate, Sizes, crossover, recomputing
+from weir.planning.costs import Estimate, TableSizes, crossover, recomputing
 from weir.planning.routes import Hop, Route, routes
 from weir.project.survey import Survey
 
@@ -26,7 +27,7 @@ class Explanation:
 
     @classmethod
     def of(cls, view: View, facts: ViewFacts) -> Explanation:
-        sizes = Sizes(facts.rows, facts.catalog)
+        sizes = TableSizes(facts.rows, facts.catalog)
         return cls(
             view, choose(view, facts), routes(view, facts.catalog), recomputing(view, sizes), crossover(view, sizes)
         )
@@ -62,7 +63,7 @@ class Explanation:
         yield from ("", f"when rows of {slot.relation} change (as {slot.alias}{part})")
         if not route.hops:
             yield "  nothing is asked: the rows are enough"
-        elif self.choice.strategy == "copies":
+        elif self.choice.algorithm.facts.stores == COPIES:
             yield "  nothing is asked: the other tables are answered from their copies"
         else:
             yield from (f"  {number}. {line}" for number, hop in enumerate(route.hops, 1) for line in [question(hop)])

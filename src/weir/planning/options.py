@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.algorithms.base import Algorithm
-from weir.project.keys import near
 
 _FOR_SHOWING = ("remember_committed", "negative_counters")  # they make an algorithm fail, for the laboratory
 _WORDS = {"true": True, "false": False}
@@ -37,7 +37,7 @@ def read_options(algorithm: type[Algorithm], given: Mapping[str, str]) -> dict[s
     known, strategy = option_types(algorithm), algorithm.facts.name
     for name in given:
         if name not in known:
-            has = near(name, known, "its options are") if known else "it has none"
+            has = did_you_mean(name, known, "its options are") if known else "it has none"
             raise WeirError(f"strategy {strategy} has no option '{name}'; {has}")
     return {name: _value(strategy, name, known[name], text) for name, text in given.items()}
 

@@ -1,5 +1,5 @@
-"""One view and what is known around it: the level asked for, its sources and transactions, sizes, space; and what
-stands against an algorithm there.
+"""What a view asks for: its options read, the facts around it (sources, transactions, sizes), and what stands against
+each algorithm.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from functools import cached_property
 
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.errors import UnsupportedExpression, WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.algebra.types import Schema
 from weir.algebra.view import Term, View
-from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, NeedNotMet, Setting
+from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, SPACES, NeedNotMet, Setting
 from weir.algorithms.measured import measured
 from weir.algorithms.registry import ALGORITHMS
 from weir.consistency.levels import NAMES, implies
-from weir.planning.costs import Sizes
-from weir.project.keys import near
+from weir.planning.costs import TableSizes
 from weir.project.survey import Survey
 
 DEFAULT_LEVEL, DEFAULT_CHANGES = "strong", 10
-SPACES = ("none", "auxiliary", "copies")  # what may be stored beside the view, each more than the one before
+AUTO = "auto"  # the strategy that is not named
 SCOPES = {"single": SINGLE_UPDATE, "local": SOURCE_LOCAL, "global": GLOBAL}
 OWN_OPTIONS = ("consistency", "strategy", "group", "space", "changes", "transactions")  # the others are the strategy's
-ON_SPARK = ("sweep", "pvm", "pvm-cc")  # their predicates and select lists are Spark's own
 _IN_WORDS = {
     SINGLE_SOURCE: "over one source",
     SINGLE_UPDATE: "over several sources with one change per transaction",
@@ -52,7 +51,7 @@ class ViewFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
+class Request:
     """A view, its options read, and the facts."""
 
     view: View
@@ -64,18 +63,30 @@ class Situation:
     scenario: str
 
     @classmethod
-    def of(cls, view: View, facts: ViewFacts) -> Situation:
+    def of(cls, view: View, facts: ViewFacts) -> Request:
         options = view.options
         scope = _one_of(view, "transactions", "local", tuple(SCOPES))
         return cls(
             view,
             facts,
             options.get("consistency", DEFAULT_LEVEL),
-            options.get("strategy", "auto"),
+            options.get("strategy", AUTO),
             _one_of(view, "space", "none", SPACES),
             _number(view, "changes", DEFAULT_CHANGES),
             SINGLE_SOURCE if len(view.sources) == 1 else SCOPES[scope],
         )
+
+    @property
+    def automatic(self) -> bool:
+        return self.strategy == AUTO
+
+    @property
+    def one_source(self) -> bool:
+        return self.scenario == SINGLE_SOURCE
+
+    @property
+    def every_state(self) -> bool:
+        return self.asked == "complete"
 
     @property
     def in_words(self) -> str:
@@ -86,8 +97,8 @@ class Situation:
         return {name: text for name, text in self.view.options.items() if name not in OWN_OPTIONS}
 
     @cached_property
-    def sizes(self) -> Sizes:
-        return Sizes(self.facts.rows, self.facts.catalog)
+    def sizes(self) -> TableSizes:
+        return TableSizes(self.facts.rows, self.facts.catalog)
 
     @cached_property
     def spark_only(self) -> list[str]:
@@ -106,27 +117,28 @@ class Situation:
         level = promised(name, self.scenario)
         if not implies(level, self.asked):
             return f"it promises '{level}' {self.in_words}, less than '{self.asked}'"
-        if self.spark_only and name not in ON_SPARK:
+        if self.spark_only and not ALGORITHMS[name].facts.delegates:
             return f"only Spark evaluates {self.spark_only[0]}, and this algorithm joins outside Spark's SQL"
         return self._too_much_space(name)
 
     def _too_much_space(self, name: str) -> str | None:
         """Naming an algorithm allows what it stores, unless ``space`` says otherwise."""
-        space = ALGORITHMS[name].facts.space
-        needed = "none" if not space else "copies" if name == "copies" else "auxiliary"
+        facts = ALGORITHMS[name].facts
         named = self.strategy == name and "space" not in self.view.options
-        if named or SPACES.index(needed) <= SPACES.index(self.space):
+        if named or SPACES.index(facts.stores) <= SPACES.index(self.space):
             return None
-        return f"it stores {space}; allow it by space = '{needed}'"
+        return f"it stores {facts.space}; allow it by space = '{facts.stores}'"
 
 
 def promised(name: str, scenario: str) -> str:
     """The level an algorithm promises: the papers' claim, and no more than all explored schedules held.
 
+    One that was never explored promises nothing.
+
     >>> promised("pvm-cc", "source-local"), promised("strobe", "source-local"), promised("t-strobe", "global")
     ('complete', 'convergence', 'convergence')
     """
-    found, claim = measured()[name].get(scenario, "none"), ALGORITHMS[name].facts.claims.get(scenario)
+    found, claim = measured().get(name, {}).get(scenario, "none"), ALGORITHMS[name].facts.claims.get(scenario)
     return found if claim is None else min(found, claim, key=NAMES.index)
 
 
@@ -148,7 +160,7 @@ def _unsupported(term: Term) -> Iterator[str]:
 def _one_of(view: View, name: str, default: str, known: tuple[str, ...]) -> str:
     value = view.options.get(name, default)
     if value not in known:
-        raise CannotMaintain(f"view {view.name}: {name} = '{value}'; {near(value, known, 'use one of')}")
+        raise CannotMaintain(f"view {view.name}: {name} = '{value}'; {did_you_mean(value, known, 'use one of')}")
     return value
 
 

@@ -56,11 +56,6 @@ def routes(view: View, catalog: Catalog) -> tuple[Route, ...]:
     )
 
 
-def shared_questions(view: View) -> int:
-    """How many lookups serve a batch in which every table changes: hops that meet are one."""
-    return sum(len({(slot, neighbour) for slot, neighbour in hops(term)}) for term in view.terms)
-
-
 def _walk(term: Term, start: Iterable[int]) -> Iterator[tuple[int, Joined]]:
     """The slots in the order a sweep joins them, each with what is joined before it."""
     joined = frozenset(start)

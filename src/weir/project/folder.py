@@ -20,7 +20,8 @@ from weir.algebra.definition import Definition
 from weir.algebra.errors import ViewError, WeirError
 from weir.algebra.header import SHAPE, read_header
 from weir.algebra.refusals import read_selects
-from weir.project.keys import STRICT, Problem, WrongKeys, checked, near
+from weir.algebra.suggestion import did_you_mean
+from weir.project.keys import STRICT, Problem, WrongKeys, checked
 from weir.project.kinds import KINDS, SourceSpec, specify
 from weir.sources.secrets import read_secret
 
@@ -144,7 +145,8 @@ class Project:
 
     def view(self, name: str) -> ViewText:
         if name not in self.views:
-            known = near(name, self.views, "the views are") if self.views else f"{self.folder / VIEWS} holds no view"
+            none = f"{self.folder / VIEWS} holds no view"
+            known = did_you_mean(name, self.views, "the views are") if self.views else none
             raise ProjectError(f"there is no view '{name}' in {self.folder}; {known}")
         return self.views[name]
 
@@ -258,7 +260,7 @@ class _Sources:
             text = f"the key 'kind' is missing; add kind = \"...\": one of {', '.join(KINDS)}"
             raise WrongKeys(name, [Problem(("kind",), text)])
         if kind not in KINDS:
-            text = f"unknown kind '{kind}'; {near(str(kind), KINDS, 'use one of')}"
+            text = f"unknown kind '{kind}'; {did_you_mean(str(kind), KINDS, 'use one of')}"
             raise WrongKeys(name, [Problem(("kind",), text)])
         return specify(name, kind, table, self.folder)
 

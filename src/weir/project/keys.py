@@ -6,14 +6,14 @@ The checking is pydantic's; its words are not ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.sources.secrets import STARS
 
 M = TypeVar("M", bound=BaseModel)
@@ -58,19 +58,6 @@ def checked(model: type[M], table: Mapping[str, Any], where: str) -> M:
     raise WrongKeys(where, found)
 
 
-def near(name: str, known: Iterable[str], listing: str) -> str:
-    """The names that come near, failing that all there are.
-
-    >>> near("pth", ["path", "kind"], "the keys are")
-    "did you mean 'path'?"
-    >>> near("colour", ["path", "kind"], "the keys are")
-    'the keys are path, kind'
-    """
-    names = list(known)
-    close = get_close_matches(name.lower(), names, 1)
-    return f"did you mean '{close[0]}'?" if close else f"{listing} {', '.join(names)}"
-
-
 def _problem(model: type[BaseModel], detail: Mapping[str, Any]) -> Problem:
     path = tuple(str(part) for part in detail["loc"])
     return Problem(path, _in_words(model, path, str(detail["type"]), detail))
@@ -79,7 +66,7 @@ def _problem(model: type[BaseModel], detail: Mapping[str, Any]) -> Problem:
 def _in_words(model: type[BaseModel], path: tuple[str, ...], kind: str, detail: Mapping[str, Any]) -> str:
     *above, key = path
     if kind == "extra_forbidden":
-        return f"there is no key '{key}' here; {near(key, _known(model, above), 'the keys are')}"
+        return f"there is no key '{key}' here; {did_you_mean(key, _known(model, above), 'the keys are')}"
     if kind == "missing":
         return f"the key '{key}' is missing; add {key} = ..."
     name, value = ".".join(path), STARS if key in SECRET else detail.get("input")

@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, Field, create_model
 
 from weir.algebra.errors import WeirError
-from weir.project.keys import SECRET, STRICT, Problem, WrongKeys, checked, near
+from weir.algebra.suggestion import did_you_mean
+from weir.project.keys import SECRET, STRICT, Problem, WrongKeys, checked
 from weir.sources.secrets import read_secret
 from weir.sources.source import Source
 
@@ -115,7 +116,7 @@ class SourceSpec:
 
 def kind_named(name: object) -> Kind:
     if not isinstance(name, str) or name not in KINDS:
-        raise WeirError(f"unknown kind '{name}'; {near(str(name), KINDS, 'use one of')}")
+        raise WeirError(f"unknown kind '{name}'; {did_you_mean(str(name), KINDS, 'use one of')}")
     return KINDS[name]
 
 

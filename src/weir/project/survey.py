@@ -9,13 +9,13 @@ from functools import cached_property
 
 from sqlglot import expressions as exp
 
-from weir.algebra.binding import did_you_mean
 from weir.algebra.catalog import Catalog, Relation
 from weir.algebra.definition import Definition, node_span
 from weir.algebra.errors import ViewError, WeirError
 from weir.algebra.header import read_header
 from weir.algebra.refusals import read_selects
 from weir.algebra.sql import parse_view
+from weir.algebra.suggestion import way_out
 from weir.algebra.view import View
 from weir.project.folder import ViewText, placed
 from weir.project.kinds import SourceSpec
@@ -110,8 +110,8 @@ def sources_of(text: ViewText, known: Iterable[str]) -> list[str]:
         if source is None:
             return names
         if source.name.lower() not in folded:
-            way_out = did_you_mean(source.name, names, "The sources are")
-            problem = definition.error(f"unknown source {source.name}", way_out, node_span(source))
+            known_ones = way_out(source.name, names, "The sources are")
+            problem = definition.error(f"unknown source {source.name}", known_ones, node_span(source))
             raise placed(problem, text.place)
         found.append(folded[source.name.lower()])
     return list(dict.fromkeys(found))

@@ -14,10 +14,8 @@ from weir.algebra.query import Query, whole
 from weir.algebra.types import Schema
 from weir.algebra.view import View
 from weir.algorithms.driver import Driver
-from weir.algorithms.sweeping import sweep
 from weir.messages import Update
 from weir.planning.choice import Choice
-from weir.planning.request import ON_SPARK
 from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Delivered, merged
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
@@ -148,8 +146,7 @@ class MaintainedView:
             )
         content = {name: _content(self.auxiliary[name]) for name in folders} or None
         algorithm = self.choice.algorithm(self.view, content, **self.choice.options)
-        if self.choice.strategy in ON_SPARK:
-            algorithm.delegated = frozenset([sweep])
+        algorithm.delegated = frozenset(algorithm.facts.delegates)
         self.conversation = Conversation(Driver(algorithm, head.last_arrival), self.complete)
 
     def stop(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib.resources import files
 from pathlib import Path
 
 from weir.algebra.errors import WeirError
+from weir.algebra.suggestion import did_you_mean
 from weir.simulator.scenario import Scenario, load
 
 FOLDER = Path(str(files("weir"))) / "scenarios"
@@ -23,8 +23,5 @@ def find(name: str) -> Scenario:
         return load(FOLDER / f"{name}.toml")
     if Path(name).exists() or name.endswith(".toml") or "/" in name:
         return load(Path(name))
-    near = difflib.get_close_matches(name, names(), 1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise WeirError(
-        f"unknown scenario '{name}'{hint} Give the path of a scenario file, or a built-in name: {', '.join(names())}"
-    )
+    known = did_you_mean(name, names(), "give the path of a scenario file, or a built-in name:")
+    raise WeirError(f"unknown scenario '{name}'; {known}")

@@ -10,8 +10,6 @@ from pathlib import Path
 from weir.algebra.errors import WeirError
 from weir.project.starter.data import make_databases
 
-CONTRAST_NAME = "order_lines_basic"
-
 
 def write_project(folder: Path, size: int = 1) -> list[str]:
     """Fills a new or empty folder, the databases with ``size`` times the rows; the names of what is in it."""
@@ -28,14 +26,6 @@ def write_project(folder: Path, size: int = 1) -> list[str]:
         raise WeirError(f"cannot write to {folder}: {problem.strerror or problem}; choose another folder") from None
     make_databases(folder / "data", size)
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def contrast_view() -> str:
-    """The text of a view like ``order_lines``, kept without compensation: the demo shows how it goes wrong."""
-    text = (files("weir.project.starter") / "template" / "views" / "order_lines.sql").read_text(encoding="utf-8")
-    return text.replace("VIEW order_lines", f"VIEW {CONTRAST_NAME}").replace(
-        "consistency = 'complete'", "consistency = 'none', strategy = 'basic'"
-    )
 
 
 def _refuse_used(folder: Path) -> None:

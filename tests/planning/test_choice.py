@@ -14,7 +14,7 @@ from weir.algebra.view import View
 from weir.algorithms.registry import ALGORITHMS
 from weir.consistency.levels import implies
 from weir.planning.choice import CannotMaintain, Choice, ViewFacts, choose
-from weir.planning.costs import Sizes, crossover, maintaining, recomputing
+from weir.planning.costs import TableSizes, crossover, maintaining, recomputing
 from weir.planning.routes import routes
 
 
@@ -93,7 +93,7 @@ def test_a_function_that_only_spark_knows() -> None:
 def test_recomputing_one_small_source() -> None:
     """Below the crossover it maintains, from there on it recomputes, and both say where that is."""
     small = dict.fromkeys(MANY, 500)
-    limit = crossover(view(ONE), Sizes(small, CATALOG))
+    limit = crossover(view(ONE), TableSizes(small, CATALOG))
     assert limit is not None
     assert limit > 1
     below, at = (chosen(ONE, small, changes=str(changes)) for changes in (limit - 1, limit))
@@ -234,7 +234,7 @@ def test_routes_ask_by_key_and_know_the_index() -> None:
 def test_the_cost_of_a_batch_follows_the_changes_not_the_tables() -> None:
     """Ten times the data, the same ratios: maintaining costs the same, recomputing ten times as much."""
     tenfold = {relation: 10 * rows for relation, rows in MANY.items()}
-    small, large = (Sizes(rows, CATALOG) for rows in (MANY, tenfold))
+    small, large = (TableSizes(rows, CATALOG) for rows in (MANY, tenfold))
     kept = view(THREE)
     assert maintaining(kept, small, 100) == maintaining(kept, large, 100)
     before, after = recomputing(kept, small), recomputing(kept, large)
@@ -245,7 +245,7 @@ def test_the_cost_of_a_batch_follows_the_changes_not_the_tables() -> None:
 
 def test_the_crossover_is_where_the_costs_meet() -> None:
     """Just below it maintaining is cheaper, from it on it is not."""
-    kept, sizes = view(THREE), Sizes(MANY, CATALOG)
+    kept, sizes = view(THREE), TableSizes(MANY, CATALOG)
     limit, whole = crossover(kept, sizes), recomputing(kept, sizes)
     assert limit is not None
     assert whole is not None
@@ -255,5 +255,5 @@ def test_the_crossover_is_where_the_costs_meet() -> None:
 def test_a_lookup_without_an_index_reads_the_table() -> None:
     """Which shows in the estimate."""
     bare = Catalog.of([*CATALOG.tables.values(), table("crm.contact", "id bigint, customer bigint, mail string", "id")])
-    sizes = Sizes(MANY, bare)
+    sizes = TableSizes(MANY, bare)
     assert maintaining(view(ONE), sizes, 10).read == MANY[Relation("crm", "contact")]
