@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from weir.algebra.bag import Pairs
 from weir.algebra.errors import WeirError
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import Schema
 from weir.messages import (
     Action,
@@ -143,7 +144,7 @@ def _touched(store: ViewStore, actions: Sequence[Action], spark: SparkSession) -
     if added:
         rows = FrameBag.from_arrow(spark, reduce(ArrowBag.__add__, added).distinct()).frame.drop(WEIGHT)
         other = rows.toDF(*(f"added {at}" for at in range(len(names))))
-        same = [view[f"`{name}`"].eqNullSafe(other[f"`added {at}`"]) for at, name in enumerate(names)]
+        same = [view[backquoted(name)].eqNullSafe(other[f"`added {at}`"]) for at, name in enumerate(names)]
         parts.append(view.join(other, reduce(lambda a, b: a & b, same), "left_semi"))
     found = reduce(DataFrame.unionAll, parts).distinct().toArrow()
     return _view_bag(store.schema, found)
@@ -179,5 +180,5 @@ def _deleted(actions: Sequence[Action]) -> dict[Pairs, ArrowBag]:
 def _carrying(view: DataFrame, on: Pairs, keys: ArrowBag, spark: SparkSession) -> DataFrame:
     wanted = FrameBag.from_arrow(spark, keys.positive().keep([right for _, right in on]).distinct()).frame.drop(WEIGHT)
     other = wanted.toDF(*(f"key {at}" for at in range(len(on))))
-    same = [view[f"`{mine}`"] == other[f"`key {at}`"] for at, (mine, _) in enumerate(on)]
+    same = [view[backquoted(mine)] == other[f"`key {at}`"] for at, (mine, _) in enumerate(on)]
     return view.join(F.broadcast(other), reduce(lambda a, b: a & b, same), "left_semi")

@@ -29,6 +29,7 @@ from weir.algebra.bag import Pairs, join_and_compare
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import BIGINT, Column, Row, Schema, Type, parse_type
 from weir.spark.arrow_bag import WEIGHT, ArrowBag
 
@@ -55,8 +56,8 @@ class FrameBag:
         """From a DataFrame with a column WEIGHT; without it, every row counts once. Column names must be unique."""
         fields = [field for field in frame.schema.fields if field.name != WEIGHT]
         schema = Schema(Column(field.name, parse_type(field.dataType.simpleString())) for field in fields)
-        weight = F.expr(f"CAST({_quoted(WEIGHT)} AS BIGINT)") if len(fields) < len(frame.columns) else _bigint(1)
-        columns = [_entering(F.col(_quoted(column.name)), column.type) for column in schema]
+        weight = F.expr(f"CAST({backquoted(WEIGHT)} AS BIGINT)") if len(fields) < len(frame.columns) else _bigint(1)
+        columns = [_entering(F.col(backquoted(column.name)), column.type) for column in schema]
         return cls(schema, frame.select(*_numbered(columns), weight.alias(_WEIGHT)))
 
     @classmethod
@@ -248,7 +249,3 @@ def _bigint(value: int) -> SparkColumn:
 
 def _all(conditions: Sequence[SparkColumn]) -> SparkColumn:
     return reduce(SparkColumn.__and__, conditions, F.lit(True))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

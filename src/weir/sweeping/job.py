@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import BIGINT, Column, Schema
+from weir.algebra.quoting import ddl
+from weir.algebra.types import BIGINT, Column, Schema, parse_type
 from weir.algebra.view import View, needed_schemas
 from weir.algorithms.sweeping import ARRIVAL, width
 from weir.planning.request import spark_only
@@ -128,8 +129,8 @@ def _raw_rows(spark: SparkSession, work: _Work, number: int, term: RawTerm) -> D
     order = work.orders[number]
     numbering = replace(order.numbering, width=width(term.view))
     raw = replace(work, orders={number: replace(order, view=term.view, numbering=numbering)})
-    ddl = ", ".join(f"`{c.name}` {c.type}" for c in (*term.schema, Column(ARRIVAL, BIGINT), Column(WEIGHT, BIGINT)))
-    rows = spark.range(0, work.tasks, 1, work.tasks).mapInArrow(_RawRows(raw, number), ddl)
+    types = ddl((*term.schema, Column(ARRIVAL, BIGINT), Column(WEIGHT, BIGINT)))
+    rows = spark.range(0, work.tasks, 1, work.tasks).mapInArrow(_RawRows(raw, number), types)
     if term.condition is not None:
         rows = rows.where(F.expr(term.condition.sql))
     selected = [F.expr(expression.sql).alias(name) for name, expression in term.output]
@@ -317,12 +318,9 @@ def _same_keys(one: Bag | None, other: Bag | None) -> bool:
 
 def schema_of_view(view: View, spark: SparkSession) -> Schema:
     """The view's columns with the types that Spark gives them."""
-    from weir.algebra.types import parse_type
-
     frames = []
     for term in raw_terms(view):
-        ddl = ", ".join(f"`{column.name}` {column.type}" for column in term.schema)
-        empty = spark.createDataFrame([], ddl)
+        empty = spark.createDataFrame([], ddl(term.schema))
         frames.append(empty.select(*[F.expr(e.sql).alias(name) for name, e in term.output]))
     fields = reduce(DataFrame.union, frames).schema.fields
     return Schema(Column(field.name, parse_type(field.dataType.simpleString())) for field in fields)
