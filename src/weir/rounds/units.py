@@ -29,6 +29,7 @@ from weir.spark.arrow_bag import WEIGHT, ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.job import Costs, Numbering, SweptDelta, schema_of_view
 from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
+from weir.warehouse.columns import escaped, unescaped
 from weir.warehouse.following import Follower
 from weir.warehouse.place import LOG
 from weir.warehouse.record import APPEND, LOAD
@@ -137,7 +138,7 @@ class MaintainedView:
         if name not in self.auxiliary:
             folder = hashlib.sha256(name.encode()).hexdigest()[:16]
             found = self.tables.open(AUXILIARY, self.name, folder)
-            self.auxiliary[name] = self._fitting(found, schema, AUXILIARY, self.name, folder)
+            self.auxiliary[name] = self._fitting(found, escaped(schema), AUXILIARY, self.name, folder)
         return self.auxiliary[name]
 
     def _fitting(self, found: ViewStore | None, schema: Schema, *names: str) -> ViewStore:
@@ -228,7 +229,8 @@ class MaintainedView:
 def _content(store: ViewStore) -> ArrowBag:
     """An auxiliary view, read back."""
     rows = store.read_arrow(counted=True)
-    return ArrowBag.from_table(store.schema, rows.rename_columns([*store.schema.names, WEIGHT]))
+    schema = unescaped(store.schema)
+    return ArrowBag.from_table(schema, rows.rename_columns([*schema.names, WEIGHT]))
 
 
 @dataclass

@@ -120,8 +120,10 @@ def _plain_job(spark: SparkSession, work: _Work) -> DataFrame:
 def _raw_job(spark: SparkSession, work: _Work, number: int) -> DataFrame:
     order = work.orders[number]
     parts = [_raw_rows(spark, work, number, term) for term in raw_terms(order.view)]
-    rows = reduce(DataFrame.unionByName, parts)
-    return rows.mapInArrow(_Storing(number, order.stager), _ENVELOPE)
+    names = (*order.view.columns, STORED_ARRIVAL, STORED_WEIGHT)
+    # mapInArrow looks its columns up by names as text, in which a point would ask for a field.
+    rows = reduce(DataFrame.union, parts).toDF(*(f"c{at}" for at in range(len(names))))
+    return rows.mapInArrow(_Storing(number, order.stager, names), _ENVELOPE)
 
 
 def _raw_rows(spark: SparkSession, work: _Work, number: int, term: RawTerm) -> DataFrame:
@@ -217,11 +219,12 @@ class _Storing:
 
     number: int
     stager: Stager
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         output = _Output(self.number, self.stager)
         for batch in batches:
-            output.add(pa.Table.from_batches([batch]))
+            output.add(pa.Table.from_batches([batch.rename_columns(list(self.names))]))
         yield from output.envelopes(Costs())
 
 
