@@ -25,15 +25,15 @@ from weir.points import AFTER_COMMIT, reach
 from weir.rounds.delivery import Block, Delivered, merged
 from weir.rounds.deltas import RoundCommits, delta_of
 from weir.rounds.machine import Machine
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.job import Costs, Numbering, SweptDelta, schema_of_view
-from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
+from weir.warehouse.bags import bag_of, batch_of
 from weir.warehouse.columns import escaped, unescaped
 from weir.warehouse.following import Follower
 from weir.warehouse.place import LOG
 from weir.warehouse.record import APPEND, LOAD
-from weir.warehouse.store import Batch, ViewStore
+from weir.warehouse.store import ViewStore
 
 AUXILIARY = "_auxiliary"
 NEW, RUNNING, WAITING, FAILED = "new", "running", "waiting", "failed"
@@ -228,9 +228,7 @@ class MaintainedView:
 
 def _content(store: ViewStore) -> ArrowBag:
     """An auxiliary view, read back."""
-    rows = store.read_arrow(counted=True)
-    schema = unescaped(store.schema)
-    return ArrowBag.from_table(schema, rows.rename_columns([*schema.names, WEIGHT]))
+    return bag_of(store.read_arrow(counted=True), unescaped(store.schema))
 
 
 @dataclass
@@ -356,11 +354,10 @@ def _auxiliary(view: MaintainedView, commits: Iterable[Commit], spark: SparkSess
             total[name] = total[name] + delta if name in total else delta
     for name, delta in total.items():
         store = view.table_for(name, delta.schema, spark)
-        rows = delta.table.rename_columns([*store.schema.names, STORED_WEIGHT])
+        rows = batch_of(delta.table, store.schema.names)
         yield Follower(store, rows if rows.num_rows else None, APPEND, steps=())
 
 
 def loaded_part(store: ViewStore, rows: FrameBag, notes: Mapping[str, str]) -> Follower:
     """A table's whole content."""
-    batch: Batch = rows.rows.toDF(*store.schema.names, STORED_WEIGHT)
-    return Follower(store, batch, LOAD, notes=notes)
+    return Follower(store, batch_of(rows.rows, store.schema.names), LOAD, notes=notes)

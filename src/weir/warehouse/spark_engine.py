@@ -22,14 +22,15 @@ from pyspark.sql import functions as F
 
 from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Column as StoredColumn
-from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, greatest
+from weir.spark.frame_bag import added_up
+from weir.warehouse.arrow_engine import ArrowEngine, greatest
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.place import Place
 from weir.warehouse.row_hash import spark_hash
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile, describe_file
 
-TURN, CHANGE, KNOWN = "_weir_turn", "_weir_change", "_weir_known"
+TURN, CHANGE, KNOWN, IN_BASE = "_weir_turn", "_weir_change", "_weir_known", "_weir_in_base"
 OURS = (WEIGHT, ARRIVAL, HASH, TURN)
 COPIES = f"explode(CASE WHEN {WEIGHT} = 1 THEN array(1) ELSE array_repeat(1, CAST({WEIGHT} AS int)) END)"
 LOG_FOLDERS = (NET_OLD, NET_NEW, TAIL)
@@ -137,7 +138,7 @@ class SparkEngine:
         return self.spark.createDataFrame(rows, types)  # unasked, Spark would take a time without zone for an instant
 
     def _summed(self, rows: DataFrame) -> DataFrame:
-        return rows.groupBy(*self.names, HASH).agg(F.sum(WEIGHT).alias(WEIGHT)).filter(F.col(WEIGHT) != 0)
+        return added_up(rows, [*self.names, HASH], WEIGHT)
 
     def _files(self, state: State, *folders: str) -> DataFrame:
         """Some of the state's files, in one scan."""
