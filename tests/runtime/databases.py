@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from weir.algebra.quoting import backquoted, double_quoted, double_quoted_list
 from weir.messages import GlobalTransaction
 from weir.proving.servers.mariadb import MariadbServer
 from weir.proving.servers.postgres import PostgresServer
@@ -62,6 +63,7 @@ class Database(ABC):
     """One database that is a source named ``name``."""
 
     kind: str
+    quoted = staticmethod(double_quoted)  # a name in its SQL
 
     def __init__(self, servers: Servers, folder: Path, name: str) -> None:
         self.servers, self.folder, self.name = servers, folder, name
@@ -143,12 +145,12 @@ class Postgres(Database):
     def capture(self) -> None:
         self.transact(["CREATE TABLE weir_global_transaction (id text, sources text[])"])
         everything = (*self.tables, "weir_global_transaction")
-        for table in everything:
-            self.transact([f"GRANT SELECT ON {table} TO {ROLE}", f"ALTER TABLE {table} REPLICA IDENTITY FULL"])
+        for name in map(double_quoted, everything):
+            self.transact([f"GRANT SELECT ON {name} TO {ROLE}", f"ALTER TABLE {name} REPLICA IDENTITY FULL"])
         self._follow(everything)
 
     def _follow(self, tables: Sequence[str]) -> None:
-        self.transact([f"CREATE PUBLICATION weir FOR TABLE {', '.join(tables)}"])
+        self.transact([f"CREATE PUBLICATION weir FOR TABLE {double_quoted_list(tables)}"])
 
     def transact(self, statements: Sequence[str]) -> None:
         with self._connected().transaction():
@@ -194,6 +196,7 @@ class PostgresTriggers(Postgres):
 
 class Mariadb(Database):
     kind = "mariadb"
+    quoted = staticmethod(backquoted)
 
     def __init__(self, servers: Servers, folder: Path, name: str) -> None:
         super().__init__(servers, folder, name)

@@ -17,6 +17,7 @@ from tests.runtime.databases import KINDS, Database, Servers
 from weir import Warehouse
 from weir.algebra.catalog import Relation
 from weir.algebra.memory import MemoryBag
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import Schema
 from weir.consistency.checker import check_history
 from weir.consistency.history import History, SourceHistory
@@ -108,7 +109,7 @@ class Shop:
 
     @property
     def names(self) -> dict[str, str]:
-        return {table: f"{source}.{table}" for source, tables in self.places.items() for table in tables}
+        return {table: f"{source}.{backquoted(table)}" for source, tables in self.places.items() for table in tables}
 
     def catch_up(self) -> None:
         self.warehouse.run(until_caught_up=True)
@@ -125,7 +126,7 @@ class Shop:
 
     def rows(self, source: str) -> dict[str, Rows]:
         database = self.databases[source]
-        return {table: Counter(database.query(f"SELECT * FROM {table}")) for table in database.tables}
+        return {table: Counter(database.query(f"SELECT * FROM {database.quoted(table)}")) for table in database.tables}
 
     def write(self, source: str, *statements: str, part_of: GlobalTransaction | None = None) -> None:
         """One transaction, recorded by the rows before and after it."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.algorithms.shapes import SCHEMA, VIEWS, scenario
+from weir.algebra.bag import WEIGHT
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup, answer
 from weir.algebra.memory import MemoryBag
@@ -25,7 +26,7 @@ from weir.messages import Change, GlobalTransaction, Update
 from weir.rounds.delivery import Block, Delivered, merged, pack
 from weir.simulator.scenario import Scenario
 from weir.sources.source import TRANSACTION, Transaction, Visit
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.packed import PackedUpdates
 from weir.sweeping.slices import swept
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from tests.laws import EVERY_TYPE, BagLaws, Model, Weighted, model, wide_rows
 from weir.algebra.arrow_types import arrow_schema
-from weir.algebra.bag import join_and_compare
+from weir.algebra.bag import WEIGHT, join_and_compare
 from weir.algebra.errors import EvaluationError, TypeMismatch, UnsupportedExpression
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import NAN, Column, Schema, Type, decimal
 from weir.sources import source
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.spark.arrow_keys import TooManyPairs, at_most_pairs
 
 

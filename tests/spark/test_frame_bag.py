@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.laws import BagLaws, Model, Weighted
+from weir.algebra.bag import WEIGHT
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.spark.frame_bag import FrameBag
 
 pytestmark = pytest.mark.spark

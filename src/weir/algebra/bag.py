@@ -17,8 +17,10 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, Self, TypeVar
 
 from weir.algebra.expression import Expression, conjunction
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import Row, Schema
 
+WEIGHT = "__weight"  # the column of weights where a bag, or what becomes one, is a table
 Pairs = Sequence[tuple[str, str]]  # (my column, the other bag's column), compared with =
 
 
@@ -106,6 +108,6 @@ def total(first: B, *others: B) -> B:
 
 def join_and_compare(mine: B, other: B, moment: str, validity: str, on: Pairs, where: Expression | None) -> B:
     """``join_as_of`` by its definition."""
-    in_time = Expression(f"`{moment}` < `{validity}`")
+    in_time = Expression(f"{backquoted(moment)} < {backquoted(validity)}")
     joined = mine.join(other, on, conjunction([in_time, *([where] if where is not None else [])]))
     return joined.keep([name for name in joined.schema.names if name != validity])

@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from weir.algebra.errors import TypeMismatch
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
 
 
@@ -73,7 +74,7 @@ def column(name: str) -> Expression:
     >>> column("r1.W").sql
     '`r1.W`'
     """
-    return Expression("`" + name.replace("`", "``") + "`")
+    return Expression(backquoted(name))
 
 
 def conjunction(parts: Iterable[Expression]) -> Expression | None:

@@ -40,7 +40,7 @@ from weir.algebra.view import Term, View
 from weir.algorithms.base import Algorithm, Facts
 from weir.algorithms.node import Node, Reaction, Read
 from weir.algorithms.ring import STRONG
-from weir.algorithms.token import Request, TokenNode, change, multiply, slots_at
+from weir.algorithms.token import AskingNode, Request, change, multiply, slots_at
 from weir.messages import Add, Effect, NodeMessage, Position, Send, Update
 
 
@@ -82,16 +82,8 @@ def terms_of(view: View, source: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class MultiRingNode(TokenNode):
+class MultiRingNode(AskingNode):
     """A node that asks for all its tokens, and puts its changes on them when they are there together."""
-
-    requested: bool = False
-
-    def changed(self, update: Update) -> Reaction:
-        node = self.noting(update)
-        if node.idle or node.requested:
-            return node, ()
-        return replace(node, requested=True), (Send(None, Request(self.source)),)
 
     def receive(self, message: NodeMessage, read: Read) -> Reaction:
         assert isinstance(message, Visit)

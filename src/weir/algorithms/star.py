@@ -32,21 +32,13 @@ from weir.algebra.hops import finish
 from weir.algorithms.base import Algorithm, Facts
 from weir.algorithms.node import Node, Reaction, Read
 from weir.algorithms.ring import ONE_TERM, STRONG, visit
-from weir.algorithms.token import Request, Token, TokenNode, bottom
+from weir.algorithms.token import AskingNode, Request, Token, bottom
 from weir.messages import Add, Effect, NodeMessage, Send, Update
 
 
 @dataclass(frozen=True)
-class StarNode(TokenNode):
+class StarNode(AskingNode):
     """Figure 2, lines 1 to 12."""
-
-    requested: bool = False
-
-    def changed(self, update: Update) -> Reaction:
-        node = self.noting(update)
-        if node.idle or node.requested:
-            return node, ()
-        return replace(node, requested=True), (Send(None, Request(self.source)),)
 
     def receive(self, message: NodeMessage, read: Read) -> Reaction:
         assert isinstance(message, Token)

@@ -23,8 +23,8 @@ from weir.algebra.bag import Bag, total
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Partial, begin, extend, hop_order, lookup
 from weir.algebra.view import Term, View
-from weir.algorithms.node import Node, Read
-from weir.messages import NodeMessage, Position, Update
+from weir.algorithms.node import Node, Reaction, Read
+from weir.messages import NodeMessage, Position, Send, Update
 
 Changes = tuple[tuple[Relation, Bag], ...]  # D: one signed bag per changed table; empty is bottom
 
@@ -89,6 +89,19 @@ class TokenNode(Node):
             if relation in self.view.relations:
                 changes[relation] = changes[relation] + delta if relation in changes else delta
         return replace(self, changes=tuple(changes.items()), position=update.position)
+
+
+@dataclass(frozen=True)
+class AskingNode(TokenNode):
+    """A node that asks the warehouse for what it needs to hand over its changes, once until that has been there."""
+
+    requested: bool = False
+
+    def changed(self, update: Update) -> Reaction:
+        node = self.noting(update)
+        if node.idle or node.requested:
+            return node, ()
+        return replace(node, requested=True), (Send(None, Request(self.source)),)
 
 
 @lru_cache(maxsize=4096)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from weir.algebra.errors import WeirError
 from weir.cli.soak import soak
@@ -18,6 +20,7 @@ bench_app = typer.Typer(
 bench_app.command()(soak)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+_MARKED = "A letter marks a difference of more than a tenth."
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
 
 
@@ -32,18 +35,12 @@ def eca(
 
     study = Study(QUICK if quick else Sizes())
     if as_json:
-        typer.echo(json.dumps(study.document(), indent=1))
+        _print_json(study.document())
         return
-    from weir.bench.papers import eca_report
+    from weir.bench.papers import eca_report as report
 
-    console = Console()
-    console.print("Every cell: measured / the paper's formula. A letter marks a difference of more than a tenth.\n")
-    for table, notes in eca_report.tables(study.rows):
-        console.print(table)
-        console.print("\n".join([*notes, ""]), highlight=False)
-    console.print(eca_report.crossover_table(study))
-    for path in eca_report.pictures(study.rows, out):
-        console.print(f"picture: {path}", highlight=False)
+    _print_tables(f"the paper's formula. {_MARKED}", report.tables(study.rows), report.crossover_table(study))
+    _print_pictures(report.pictures(study.rows, out))
 
 
 @bench_app.command()
@@ -56,17 +53,12 @@ def partition(
 
     study = Study()
     if as_json:
-        typer.echo(json.dumps(study.document(), indent=1))
+        _print_json(study.document())
         return
-    from weir.bench.papers import partition_report
+    from weir.bench.papers import partition_report as report
 
-    console = Console()
-    console.print("Every cell: measured / the paper's formula, in message times t (or rows).\n")
-    for table, notes in partition_report.tables(study.rows):
-        console.print(table)
-        console.print("\n".join([*notes, ""]), highlight=False)
-    for path in partition_report.pictures(study.rows, out):
-        console.print(f"picture: {path}", highlight=False)
+    _print_tables("the paper's formula, in message times t (or rows).", report.tables(study.rows))
+    _print_pictures(report.pictures(study.rows, out))
 
 
 @bench_app.command()
@@ -80,18 +72,12 @@ def pvm(
 
     study = Study(QUICK if quick else Sizes())
     if as_json:
-        typer.echo(json.dumps(study.document(), indent=1))
+        _print_json(study.document())
         return
-    from weir.bench.papers import pvm_report
+    from weir.bench.papers import pvm_report as report
 
-    console = Console()
-    console.print("Every cell: measured / the paper's model. A letter marks a difference of more than a tenth.\n")
-    for table, notes in pvm_report.tables(study.rows):
-        console.print(table)
-        console.print("\n".join([*notes, ""]), highlight=False)
-    console.print(pvm_report.tick_table(study))
-    for path in pvm_report.pictures(study, out):
-        console.print(f"picture: {path}", highlight=False)
+    _print_tables(f"the paper's model. {_MARKED}", report.tables(study.rows), report.tick_table(study))
+    _print_pictures(report.pictures(study, out))
 
 
 @bench_app.command()
@@ -105,17 +91,12 @@ def strobe(
 
     study = Study(QUICK if quick else Sizes())
     if as_json:
-        typer.echo(json.dumps(study.document(), indent=1))
+        _print_json(study.document())
         return
-    from weir.bench.papers import strobe_report
+    from weir.bench.papers import strobe_report as report
 
-    console = Console()
-    console.print("Every cell: measured / formula. A letter marks a difference of more than a tenth.\n")
-    for table, notes in strobe_report.tables(study.rows):
-        console.print(table)
-        console.print("\n".join([*notes, ""]), highlight=False)
-    for path in strobe_report.pictures(study.rows, out):
-        console.print(f"picture: {path}", highlight=False)
+    _print_tables(f"formula. {_MARKED}", report.tables(study.rows))
+    _print_pictures(report.pictures(study.rows, out))
 
 
 @bench_app.command()
@@ -136,7 +117,7 @@ def explore(
     sizes = [benchmark.Size.parse(text) for text in size] if size else benchmark.QUICK if quick else benchmark.SIZES
     results = benchmark.measure(chosen, sizes)
     if as_json:
-        typer.echo(json.dumps(benchmark.document(results), indent=1))
+        _print_json(benchmark.document(results))
     else:
         Console().print(benchmark.table(results))
 
@@ -151,12 +132,12 @@ def ring(
 
     rows = benchmark.measure()
     if as_json:
-        typer.echo(json.dumps(benchmark.document(rows), indent=1))
+        _print_json(benchmark.document(rows))
         return
     console = Console()
     console.print(benchmark.table(rows))
     console.print("\n".join(benchmark.notes(rows)), highlight=False)
-    console.print(f"picture: {benchmark.picture(rows, out)}", highlight=False)
+    _print_pictures([benchmark.picture(rows, out)])
 
 
 @bench_app.command()
@@ -178,7 +159,7 @@ def read(
     finally:
         session.stop()
     if as_json:
-        typer.echo(json.dumps(benchmark.document(readings), indent=1))
+        _print_json(benchmark.document(readings))
     else:
         Console().print(benchmark.table(readings))
 
@@ -197,7 +178,7 @@ def sources(
     sizes = benchmark.QUICK if quick else benchmark.Sizes()
     results = list(benchmark.measure(kind or (), sizes))
     if as_json:
-        typer.echo(json.dumps(benchmark.document(results, sizes), indent=1))
+        _print_json(benchmark.document(results, sizes))
         return
     Console().print(benchmark.table(results))
     for note in benchmark.notes(results):
@@ -232,7 +213,7 @@ def tpch(
 
     picture = report.picture(outcomes, out)
     if as_json:
-        typer.echo(json.dumps({**report.document(outcomes), "picture": str(picture)}, indent=1))
+        _print_json({**report.document(outcomes), "picture": str(picture)})
     else:
         console = Console()
         for outcome in outcomes:
@@ -240,9 +221,29 @@ def tpch(
             console.print("\n".join([*report.remarks(outcome), ""]), highlight=False)
         for miss in report.misses(outcomes):
             console.print(f"target missed: {miss}", highlight=False)
-        console.print(f"picture: {picture}", highlight=False)
+        _print_pictures([picture])
     if not report.exact(outcomes):
         raise typer.Exit(1)
+
+
+def _print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=1))
+
+
+def _print_tables(beside: str, tables: Iterable[tuple[Table, list[str]]], *more: Table) -> None:
+    """What was measured beside what; tables with notes below them, then those that need none."""
+    console = Console()
+    console.print(f"Every cell: measured / {beside}\n")
+    for table, notes in tables:
+        console.print(table)
+        console.print("\n".join([*notes, ""]), highlight=False)
+    for table in more:
+        console.print(table)
+
+
+def _print_pictures(paths: Iterable[Path]) -> None:
+    for path in paths:
+        Console().print(f"picture: {path}", highlight=False)
 
 
 def _numbers(option: str, text: str) -> list[float]:

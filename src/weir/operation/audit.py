@@ -24,7 +24,6 @@ from weir.rounds.engine import Engine
 from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.spark.frame_bag import FrameBag
-from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
 
@@ -67,7 +66,7 @@ def audit(engine: Engine, names: list[str], scratch: str) -> list[Audit]:
         def keep(view: MaintainedView, value: FrameBag) -> None:
             """While the snapshots are held: afterwards the tables have moved on."""
             path = folder / view.name
-            renamed = value.rows.toDF(*_numbered(len(value.schema)), STORED_WEIGHT)
+            renamed = value.rows.toDF(*_numbered(len(value.schema)), _EXPECTED)
             renamed.write.parquet(path.as_uri())
             expected[view.name] = path
 
@@ -100,13 +99,13 @@ def _find(engine: Engine, name: str) -> tuple[Unit, MaintainedView]:
 
 
 def compare(store: ViewStore, expected: DataFrame, spark: SparkSession, name: str) -> Audit:
-    """The newest state of a table against rows (numbered columns and a weight)."""
+    """The newest state of a table against rows (numbered columns, and how often each is expected)."""
     head = store.head
     columns = _numbered(len(store.schema))
     stored = store.read(spark, AsOf(version=head.version), counted=True).toDF(*columns, _COUNT)
     types = {column: str(type_) for column, type_ in zip(columns, store.schema.types, strict=True)}
     fitted = [F.col(column).cast(types[column]).alias(column) for column in columns]
-    wanted = expected.select(*fitted, F.col(STORED_WEIGHT).alias(_EXPECTED))
+    wanted = expected.select(*fitted, _EXPECTED)
     both = stored.withColumn(_EXPECTED, F.lit(0)).unionByName(wanted.withColumn(_COUNT, F.lit(0)))
     sums = both.groupBy(*columns).agg(F.sum(_COUNT).alias(_COUNT), F.sum(_EXPECTED).alias(_EXPECTED))
     off = sums.withColumn("off", F.col(_COUNT) - F.greatest(F.col(_EXPECTED), F.lit(0)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from weir.algebra.quoting import backquoted, double_quoted
 from weir.planning.routes import Hop
 from weir.project.kinds import SourceSpec
 from weir.sources.source import Finding
 
-QUOTE = '"'
 _CAPTURED = ("sqlite", "postgres-triggers")
 
 
@@ -21,8 +21,8 @@ def full_remedy(spec: SourceSpec, finding: Finding, used: Sequence[str]) -> str:
         tables = [finding.table] if finding.table else used
         return f"weir capture install {spec.kind} {shlex.join(tables) or 'TABLE ...'} {_options(spec)}"
     if used and finding.remedy.startswith("CREATE PUBLICATION"):
-        names = ", ".join(f"{_quoted(QUOTE, spec.options.schema)}.{_quoted(QUOTE, table)}" for table in used)
-        return f"CREATE PUBLICATION {_quoted(QUOTE, spec.options.publication)} FOR TABLE {names};"
+        names = ", ".join(f"{double_quoted(spec.options.schema)}.{double_quoted(table)}" for table in used)
+        return f"CREATE PUBLICATION {double_quoted(spec.options.publication)} FOR TABLE {names};"
     return finding.remedy
 
 
@@ -37,15 +37,11 @@ def _options(spec: SourceSpec) -> str:
 
 def index_statement(spec: SourceSpec, hop: Hop) -> str:
     """The index that a lookup lacks."""
-    mark = "`" if spec.kind in ("mariadb", "mariadb-locks", "mysql") else QUOTE
+    quote = backquoted if spec.kind in ("mariadb", "mariadb-locks", "mysql") else double_quoted
     table, columns = hop.relation.table, hop.lookup.key_columns
-    name = _quoted(mark, "_".join([table, *columns]))
-    place = _quoted(mark, table)
+    name = quote("_".join([table, *columns]))
+    place = quote(table)
     if spec.kind.startswith("postgres"):
-        name, place = "", f"{_quoted(mark, spec.options.schema)}.{place}"
+        name, place = "", f"{quote(spec.options.schema)}.{place}"
     statement = f"CREATE INDEX {name + ' ' if name else ''}ON {place}"
-    return f"{statement} ({', '.join(_quoted(mark, column) for column in columns)});"
-
-
-def _quoted(mark: str, name: str) -> str:
-    return mark + name.replace(mark, mark * 2) + mark
+    return f"{statement} ({', '.join(map(quote, columns))});"

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weir.algebra.bag import Pairs
+from weir.algebra.bag import WEIGHT, Pairs
 from weir.algebra.errors import WeirError
-from weir.algebra.types import Schema
+from weir.algebra.quoting import backquoted
 from weir.messages import (
     Action,
     Add,
@@ -31,11 +31,11 @@ from weir.messages import (
     Replace,
     apply_actions,
 )  # fmt: skip
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.job import SweptDelta
+from weir.warehouse.bags import bag_of, batch_of
 from weir.warehouse.columns import ARRIVAL as STORED_ARRIVAL
-from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.record import Step
 from weir.warehouse.staging import Staged
 from weir.warehouse.store import Batch, ViewStore
@@ -86,7 +86,7 @@ def _batch(store: ViewStore, tables: list[pa.Table], deltas: Sequence[SweptDelta
 def _table(bag: Any, arrival: int) -> pa.Table:
     table = bag.to_arrow().table if isinstance(bag, FrameBag) else bag.table
     arrivals = pa.repeat(pa.scalar(arrival, pa.int64()), table.num_rows)
-    return table.rename_columns([*bag.schema.names, STORED_WEIGHT]).append_column(STORED_ARRIVAL, arrivals)
+    return batch_of(table, bag.schema.names).append_column(STORED_ARRIVAL, arrivals)
 
 
 # -- replacements ------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _replaced(numbered: Sequence[tuple[int, Action]], last: int, spark: SparkSes
     for _, action in numbered[last + 1 :]:
         assert isinstance(action, Add), "what follows a replacement adds to it"
         rows = rows + frame_bag(action.delta, spark)
-    return rows.rows.withColumnRenamed(WEIGHT, STORED_WEIGHT)
+    return batch_of(rows.rows, rows.schema.names)
 
 
 def frame_bag(bag: Any, spark: SparkSession) -> FrameBag:
@@ -135,14 +135,10 @@ def _touched(store: ViewStore, actions: Sequence[Action], spark: SparkSession) -
     if added:
         rows = FrameBag.from_arrow(spark, reduce(ArrowBag.__add__, added).distinct()).frame.drop(WEIGHT)
         other = rows.toDF(*(f"added {at}" for at in range(len(names))))
-        same = [view[f"`{name}`"].eqNullSafe(other[f"`added {at}`"]) for at, name in enumerate(names)]
+        same = [view[backquoted(name)].eqNullSafe(other[f"`added {at}`"]) for at, name in enumerate(names)]
         parts.append(view.join(other, reduce(lambda a, b: a & b, same), "left_semi"))
     found = reduce(DataFrame.unionAll, parts).distinct().toArrow()
-    return _view_bag(store.schema, found)
-
-
-def _view_bag(schema: Schema, rows: pa.Table) -> ArrowBag:
-    return ArrowBag.from_table(schema, rows.rename_columns([*schema.names, WEIGHT]))
+    return bag_of(found, store.schema)
 
 
 def _rows(action: Action) -> ArrowBag:
@@ -171,5 +167,5 @@ def _deleted(actions: Sequence[Action]) -> dict[Pairs, ArrowBag]:
 def _carrying(view: DataFrame, on: Pairs, keys: ArrowBag, spark: SparkSession) -> DataFrame:
     wanted = FrameBag.from_arrow(spark, keys.positive().keep([right for _, right in on]).distinct()).frame.drop(WEIGHT)
     other = wanted.toDF(*(f"key {at}" for at in range(len(on))))
-    same = [view[f"`{mine}`"] == other[f"`key {at}`"] for at, (mine, _) in enumerate(on)]
+    same = [view[backquoted(mine)] == other[f"`key {at}`"] for at, (mine, _) in enumerate(on)]
     return view.join(F.broadcast(other), reduce(lambda a, b: a & b, same), "left_semi")

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import begin, extend, finish, hop_order
 from weir.algebra.query import BoundTerm, Query
+from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.project.kinds import SourceSpec
 from weir.rounds.channels import Channel
@@ -92,13 +93,13 @@ class HeldTables:
 
     def _frame(self, channel: Channel, relation: Relation, found: Path | tuple[Partition, ...]) -> DataFrame:
         schema = self._schemas[relation]
-        ddl = ", ".join(f"`{column.name}` {column.type}" for column in schema)
+        types = ddl(schema)
         if isinstance(found, Path):
-            return self._spark.read.schema(ddl).parquet(found.as_uri())
+            return self._spark.read.schema(types).parquet(found.as_uri())
         if not found:
-            return self._spark.createDataFrame([], ddl)
+            return self._spark.createDataFrame([], types)
         reading = _Selected(_Reading(channel.spec, found), schema.names)
-        return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, ddl)
+        return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,11 @@ def evaluate(query: Query, tables: Frames) -> FrameBag:
 
 def _term(bound: BoundTerm, tables: Frames) -> FrameBag:
     term = bound.term
-    rows = [FrameBag.from_frame(tables[slot.relation].select(*_quoted(slot.schema.names))) for slot in term.slots]
+    needed = [tables[slot.relation].select(*map(backquoted, slot.schema.names)) for slot in term.slots]
+    rows = [FrameBag.from_frame(frame) for frame in needed]
     partial = begin(term, 0, rows[0])
     for slot in hop_order(term, [0]):
         partial = extend(partial, slot, rows[slot])
     value = finish(partial)
     assert isinstance(value, FrameBag)
     return value.scale(bound.sign) if bound.sign != 1 else value
-
-
-def _quoted(names: Iterable[str]) -> list[str]:
-    return ["`" + name.replace("`", "``") + "`" for name in names]

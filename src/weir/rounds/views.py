@@ -18,8 +18,10 @@ from weir.messages import Update
 from weir.planning.choice import Choice
 from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Delivered, merged
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.job import schema_of_view
+from weir.warehouse.bags import bag_of
+from weir.warehouse.columns import escaped, unescaped
 from weir.warehouse.place import LOG
 from weir.warehouse.store import ViewStore
 
@@ -119,7 +121,7 @@ class MaintainedView:
         if name not in self.auxiliary:
             folder = hashlib.sha256(name.encode()).hexdigest()[:16]
             found = self.tables.open(AUXILIARY, self.name, folder)
-            self.auxiliary[name] = self._fitting(found, schema, AUXILIARY, self.name, folder)
+            self.auxiliary[name] = self._fitting(found, escaped(schema), AUXILIARY, self.name, folder)
         return self.auxiliary[name]
 
     def _fitting(self, found: ViewStore | None, schema: Schema, *names: str) -> ViewStore:
@@ -177,5 +179,4 @@ class MaintainedView:
 
 def _content(store: ViewStore) -> ArrowBag:
     """An auxiliary view, read back."""
-    rows = store.read_arrow(counted=True)
-    return ArrowBag.from_table(store.schema, rows.rename_columns([*store.schema.names, WEIGHT]))
+    return bag_of(store.read_arrow(counted=True), unescaped(store.schema))

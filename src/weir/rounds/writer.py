@@ -25,10 +25,10 @@ from weir.sources.source import Source
 from weir.spark.arrow_bag import ArrowBag
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.failures import explained
-from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
+from weir.warehouse.bags import batch_of
 from weir.warehouse.following import Follower
 from weir.warehouse.record import APPEND, LOAD
-from weir.warehouse.store import Batch, ViewStore
+from weir.warehouse.store import ViewStore
 
 log = logging.getLogger("weir")
 _PAUSE = 2.0  # seconds before a failed write is tried again
@@ -148,11 +148,10 @@ def _auxiliary(view: MaintainedView, commits: Iterable[Commit], spark: SparkSess
             total[name] = total[name] + delta if name in total else delta
     for name, delta in total.items():
         store = view.table_for(name, delta.schema, spark)
-        rows = delta.table.rename_columns([*store.schema.names, STORED_WEIGHT])
+        rows = batch_of(delta.table, store.schema.names)
         yield Follower(store, rows if rows.num_rows else None, APPEND, steps=())
 
 
 def loaded_part(store: ViewStore, rows: FrameBag, notes: Mapping[str, str]) -> Follower:
     """A table's whole content."""
-    batch: Batch = rows.rows.toDF(*store.schema.names, STORED_WEIGHT)
-    return Follower(store, batch, LOAD, notes=notes)
+    return Follower(store, batch_of(rows.rows, store.schema.names), LOAD, notes=notes)

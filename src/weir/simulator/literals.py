@@ -12,6 +12,7 @@ from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
+from weir.algebra.quoting import quoted
 from weir.algebra.types import Row, Schema, Type, Value, sort_key
 
 _ROW = re.compile(r"\s*(?:(-?\d*)\*?)?(\((?:[^()']|'(?:[^']|'')*')*\))\s*,?")
@@ -72,7 +73,7 @@ def _written(value: Value) -> str:
             return str(value)
         case bytes():
             return f"'{value.hex()}'"
-    return "'" + str(value).replace("'", "''") + "'"
+    return quoted(str(value), "'")
 
 
 def _values(text: str, schema: Schema) -> list[Any]:

@@ -23,13 +23,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from weir.algebra.bag import WEIGHT as WEIGHT
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.messages import GlobalTransaction
 
 Position = str
-WEIGHT = "__weight"
 TRANSACTION = "__transaction"
 LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
 

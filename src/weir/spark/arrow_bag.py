@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.arrow_types import arrow_schema, arrow_type
-from weir.algebra.bag import Pairs
+from weir.algebra.bag import WEIGHT, Pairs
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
@@ -28,8 +28,6 @@ from weir.algebra.types import BIGINT, Column, Row, Schema, Type, Value, normali
 from weir.spark.arrow_conditions import Condition, condition, python_rows
 from weir.spark.arrow_keys import Keys, RowPairs, codes, found, meeting
 from weir.spark.arrow_spans import meeting_at, spans
-
-WEIGHT = "__weight"
 
 
 class ArrowBag:
@@ -250,7 +248,7 @@ class ArrowBag:
     def _consolidate(self) -> pa.Table:
         """Every tuple in one row, no zero weights. The bag stays what it is; only the work is remembered."""
         if not self._consolidated:
-            self._table, self._consolidated = _grouped(self._table), True
+            self._table, self._consolidated = added_up(self._table), True
         return self._table
 
     def _same(self, table: pa.Table) -> ArrowBag:
@@ -264,13 +262,14 @@ class ArrowBag:
         return self._table.num_rows, other._table.num_rows
 
 
-def _grouped(table: pa.Table) -> pa.Table:
+def added_up(table: pa.Table, weight: str = WEIGHT) -> pa.Table:
     """The one constructor of consolidated rows: equal tuples add their weights up, zero weights are dropped."""
-    names = table.column_names
-    numbered = table.rename_columns([str(at) for at in range(len(names))])
-    *columns, weight = numbered.column_names
-    sums = numbered.group_by(columns).aggregate([(weight, "sum")]).rename_columns(names)
-    return sums.filter(pc.not_equal(sums.column(WEIGHT), 0))  # the sum of no rows at all is NULL, and goes too
+    names, numbers = table.column_names, [str(at) for at in range(table.num_columns)]
+    counted = numbers[names.index(weight)]
+    columns = [number for number in numbers if number != counted]
+    groups = table.rename_columns(numbers).group_by(columns).aggregate([(counted, "sum")])
+    sums = groups.rename_columns([*columns, counted]).select(numbers).rename_columns(names)
+    return sums.filter(pc.not_equal(sums.column(weight), 0))  # the sum of no rows at all is NULL, and goes too
 
 
 def _table(schema: Schema, columns: Sequence[pa.ChunkedArray], weights: pa.ChunkedArray) -> pa.Table:

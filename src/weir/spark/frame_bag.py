@@ -25,12 +25,13 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weir.algebra.bag import Pairs, join_and_compare
+from weir.algebra.bag import WEIGHT, Pairs, join_and_compare
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.expression import Expression
 from weir.algebra.memory import MemoryBag
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import BIGINT, Column, Row, Schema, Type, parse_type
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 
 _WEIGHT, _OTHER_WEIGHT = "weight", "other_weight"
 
@@ -55,8 +56,8 @@ class FrameBag:
         """From a DataFrame with a column WEIGHT; without it, every row counts once. Column names must be unique."""
         fields = [field for field in frame.schema.fields if field.name != WEIGHT]
         schema = Schema(Column(field.name, parse_type(field.dataType.simpleString())) for field in fields)
-        weight = F.expr(f"CAST({_quoted(WEIGHT)} AS BIGINT)") if len(fields) < len(frame.columns) else _bigint(1)
-        columns = [_entering(F.col(_quoted(column.name)), column.type) for column in schema]
+        weight = F.expr(f"CAST({backquoted(WEIGHT)} AS BIGINT)") if len(fields) < len(frame.columns) else _bigint(1)
+        columns = [_entering(F.col(backquoted(column.name)), column.type) for column in schema]
         return cls(schema, frame.select(*_numbered(columns), weight.alias(_WEIGHT)))
 
     @classmethod
@@ -203,8 +204,7 @@ class FrameBag:
     def _consolidate(self) -> DataFrame:
         """Every tuple in one row, no zero weights. The one place that groups; the plan is remembered, not the rows."""
         if not self._consolidated:
-            sums = self._frame.groupBy(*self._columns()).agg(F.sum(_WEIGHT).alias(_WEIGHT))
-            self._frame, self._consolidated = sums.where(F.col(_WEIGHT) != 0), True
+            self._frame, self._consolidated = added_up(self._frame, self._columns(), _WEIGHT), True
         return self._frame
 
     def _same(self, frame: DataFrame) -> FrameBag:
@@ -218,6 +218,11 @@ class FrameBag:
         """These columns, numbered anew, and the weight."""
         kept = F.col(_WEIGHT) if weight is None else weight
         return self._frame.select(*_numbered(columns), kept.alias(_WEIGHT))
+
+
+def added_up(frame: DataFrame, columns: Iterable[SparkColumn | str], weight: str) -> DataFrame:
+    """Rows that are equal in these columns as one, their weights added up; those that cancel are dropped."""
+    return frame.groupBy(*columns).agg(F.sum(weight).alias(weight)).where(F.col(weight) != 0)
 
 
 def _name(position: int) -> str:
@@ -248,7 +253,3 @@ def _bigint(value: int) -> SparkColumn:
 
 def _all(conditions: Sequence[SparkColumn]) -> SparkColumn:
     return reduce(SparkColumn.__and__, conditions, F.lit(True))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -20,22 +20,23 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weir.algebra.bag import Bag
+from weir.algebra.bag import WEIGHT, Bag
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import BIGINT, Column, Schema
+from weir.algebra.quoting import ddl
+from weir.algebra.types import BIGINT, Column, Schema, parse_type
 from weir.algebra.view import View, needed_schemas
 from weir.algorithms.sweeping import ARRIVAL, width
 from weir.planning.request import spark_only
 from weir.sources.source import SnapshotReader
-from weir.spark.arrow_bag import WEIGHT, ArrowBag
+from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.failures import asking, writing_letters
 from weir.sweeping.lookups import Access
 from weir.sweeping.packed import PackedUpdates
 from weir.sweeping.raw import RawTerm, raw_terms
 from weir.sweeping.slices import MOST_ROWS, swept
+from weir.warehouse.bags import batch_of
 from weir.warehouse.columns import ARRIVAL as STORED_ARRIVAL
-from weir.warehouse.columns import WEIGHT as STORED_WEIGHT
 from weir.warehouse.staging import Staged, Stager
 
 ROWS_IN_SLICE = 500  # fewer are not worth another task
@@ -121,8 +122,10 @@ def _plain_job(spark: SparkSession, work: _Work) -> DataFrame:
 def _raw_job(spark: SparkSession, work: _Work, number: int) -> DataFrame:
     order = work.orders[number]
     parts = [_raw_rows(spark, work, number, term) for term in raw_terms(order.view)]
-    rows = reduce(DataFrame.unionByName, parts)
-    return rows.mapInArrow(_Storing(number, order.stager), _ENVELOPE)
+    rows = reduce(DataFrame.union, parts)
+    # mapInArrow looks its columns up by their names as text, in which a point would ask for a field.
+    numbered = rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+    return numbered.mapInArrow(_Storing(number, order.stager, order.view.columns), _ENVELOPE)
 
 
 def _raw_rows(spark: SparkSession, work: _Work, number: int, term: RawTerm) -> DataFrame:
@@ -130,12 +133,12 @@ def _raw_rows(spark: SparkSession, work: _Work, number: int, term: RawTerm) -> D
     order = work.orders[number]
     numbering = replace(order.numbering, width=width(term.view))
     raw = replace(work, orders={number: replace(order, view=term.view, numbering=numbering)})
-    ddl = ", ".join(f"`{c.name}` {c.type}" for c in (*term.schema, Column(ARRIVAL, BIGINT), Column(WEIGHT, BIGINT)))
-    rows = spark.range(0, work.tasks, 1, work.tasks).mapInArrow(_RawRows(raw, number), ddl)
+    types = ddl((*term.schema, Column(ARRIVAL, BIGINT), Column(WEIGHT, BIGINT)))
+    rows = spark.range(0, work.tasks, 1, work.tasks).mapInArrow(_RawRows(raw, number), types)
     if term.condition is not None:
         rows = rows.where(F.expr(term.condition.sql))
     selected = [F.expr(expression.sql).alias(name) for name, expression in term.output]
-    return rows.select(*selected, F.col(ARRIVAL).alias(STORED_ARRIVAL), F.col(WEIGHT).alias(STORED_WEIGHT))
+    return rows.select(*selected, ARRIVAL, WEIGHT)
 
 
 def _collect(frame: DataFrame, results: list[SweptDelta]) -> None:
@@ -188,7 +191,7 @@ def _tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 def _stored(bag: ArrowBag, order: SweepOrder) -> pa.Table:
     """A delta's rows as the view store takes them, which nets them."""
-    return _numbered(bag.rows, order).rename_columns([*order.view.columns, STORED_ARRIVAL, STORED_WEIGHT])
+    return batch_of(_numbered(bag.rows, order), (*order.view.columns, STORED_ARRIVAL))
 
 
 def _numbered(rows: pa.Table, order: SweepOrder) -> pa.Table:
@@ -218,11 +221,12 @@ class _Storing:
 
     number: int
     stager: Stager
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         output = _Output(self.number, self.stager)
         for batch in batches:
-            output.add(pa.Table.from_batches([batch]))
+            output.add(batch_of(pa.Table.from_batches([batch]), (*self.names, STORED_ARRIVAL)))
         yield from output.envelopes(Costs())
 
 
@@ -320,12 +324,9 @@ def _same_keys(one: Bag | None, other: Bag | None) -> bool:
 
 def schema_of_view(view: View, spark: SparkSession) -> Schema:
     """The view's columns with the types that Spark gives them."""
-    from weir.algebra.types import parse_type
-
     frames = []
     for term in raw_terms(view):
-        ddl = ", ".join(f"`{column.name}` {column.type}" for column in term.schema)
-        empty = spark.createDataFrame([], ddl)
+        empty = spark.createDataFrame([], ddl(term.schema))
         frames.append(empty.select(*[F.expr(e.sql).alias(name) for name, e in term.output]))
     fields = reduce(DataFrame.union, frames).schema.fields
     return Schema(Column(field.name, parse_type(field.dataType.simpleString())) for field in fields)

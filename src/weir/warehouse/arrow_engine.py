@@ -6,7 +6,6 @@ engine relies on (see ``State``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.types import Schema
+from weir.spark.arrow_bag import added_up
+from weir.spark.arrow_keys import codes, present
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, stored_arrow
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.staging import Stager
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
-
-IN_BASE = "_weir_in_base"
 
 
 class ArrowEngine:
@@ -78,27 +77,22 @@ class ArrowEngine:
 
     def split(self, log: pa.Table, base: pa.Table, arrival: int) -> list[DataFile]:
         """Writes a netted log by what it is to the base; ``base`` has at least the rows that share a hash with it."""
-        rows = self._with_in_base(log, base)
-        alone = first_of_each_hash(rows, alone=True)
-        in_base = pc.equal(rows.column(IN_BASE), 1)
-        crowd = pc.is_in(rows.column(HASH), base.column(HASH).filter(pc.invert(first_of_each_hash(base, alone=True))))
+        alone = first_of_each_hash(log, alone=True)
+        in_base = self._in_base(log, base)
+        crowd = pc.is_in(log.column(HASH), base.column(HASH).filter(pc.invert(first_of_each_hash(base, alone=True))))
         known = pc.and_(alone, pc.invert(pc.and_(in_base, crowd)))
         parts = {
             NET_OLD: pc.and_(known, in_base),
             NET_NEW: pc.and_(known, pc.invert(in_base)),
             TAIL: pc.invert(known),
         }
-        placed = self._at(rows, arrival)
+        placed = self._at(log, arrival)
         return [file for folder, mask in parts.items() for file in self._write(placed.filter(mask), folder)]
 
-    def _with_in_base(self, log: pa.Table, base: pa.Table) -> pa.Table:
-        """The log's rows, with 1 in IN_BASE for those whose tuple is in the base."""
-        names = [*self.schema.names, HASH]
-        parts = []
-        for rows, weights, known in ((log, log.column(WEIGHT), 0), (base, constant(0, base.num_rows), 1)):
-            columns = [*(rows.column(name) for name in names), weights, constant(known, rows.num_rows)]
-            parts.append(pa.table(columns, names=[*names, WEIGHT, IN_BASE]))
-        return summed(pa.concat_tables(parts), self.schema, [(IN_BASE, "max")])
+    def _in_base(self, log: pa.Table, base: pa.Table) -> pa.Array:
+        """A mask: the log's rows whose tuple is in the base."""
+        mine, theirs = ([(rows.column(column.name), column.type) for column in self.schema] for rows in (log, base))
+        return pa.array(present(*codes(mine, theirs, (log.num_rows, base.num_rows), nulls_match=True)))
 
     def fold(self, state: State, arrival: int) -> list[DataFile]:
         return self._write(self._at(self._sum(state, (BASE, NET_OLD, NET_NEW, TAIL)), arrival), BASE)
@@ -120,11 +114,9 @@ def greatest(rows: pa.Table) -> int:
     return max(pc.max(rows.column(WEIGHT)).as_py() or 0, 0)
 
 
-def summed(stored: pa.Table, schema: Schema, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
-    """Weights added over equal rows; zero is dropped, negative counts are kept. ``more``: other columns, aggregated."""
-    grouped = stored.group_by([*schema.names, HASH]).aggregate([(WEIGHT, "sum"), *more])
-    grouped = grouped.rename_columns([*schema.names, HASH, WEIGHT, *(name for name, _ in more)])
-    return grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
+def summed(stored: pa.Table, schema: Schema) -> pa.Table:
+    """Weights added over equal rows, whenever they arrived; zero is dropped, negative counts are kept."""
+    return added_up(stored.select([*schema.names, HASH, WEIGHT]), WEIGHT)
 
 
 def first_of_each_hash(rows: pa.Table, alone: bool = False) -> Any:

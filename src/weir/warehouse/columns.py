@@ -7,6 +7,7 @@ has a signed weight and the arrival number of the transaction that caused it.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +49,25 @@ def _check_column(column: Column) -> None:
         raise BadColumns(f"column '{name}': names that start with '{RESERVED}' are Weir's own; name it with AS")
     if column.type.name == "void":
         raise BadColumns(f"column '{name}' is a bare NULL without a type: write CAST(NULL AS int), or what you mean")
+
+
+def escaped(schema: Schema) -> Schema:
+    """The columns of a table that only Weir reads, with ``%20`` for a blank and the like: Delta takes any of them.
+
+    >>> escaped(Schema.of(**{"c. id": BIGINT, "50%": BIGINT, "_weir_x": BIGINT})).names
+    ('c.%20id', '50%25', '%5Fweir_x')
+    """
+    return Schema(Column(_escaped(column.name), column.type) for column in schema)
+
+
+def unescaped(schema: Schema) -> Schema:
+    """What ``escaped`` was given."""
+    return Schema(Column(unquote(column.name), column.type) for column in schema)
+
+
+def _escaped(name: str) -> str:
+    text = "".join(f"%{ord(char):02X}" if char in FORBIDDEN + "%" else char for char in name)
+    return f"%{ord(text[0]):02X}{text[1:]}" if text.lower().startswith(RESERVED) else text
 
 
 def _plain(name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from weir.algebra.quoting import backquoted
 from weir.algebra.types import MAX_PRECISION, Schema
 
 SEED = 42
@@ -29,7 +30,7 @@ Words = Any  # a numpy array of 64-bit words
 
 def spark_hash(schema: Schema) -> str:
     """The hash of a row, in Spark SQL."""
-    columns = [(f"`{column.name.replace('`', '``')}`", column.type.name in ("string", "binary")) for column in schema]
+    columns = [(backquoted(column.name), column.type.name in ("string", "binary")) for column in schema]
     return f"xxhash64({', '.join(f'xxhash64({name})' if text else name for name, text in columns)})"
 
 

@@ -20,16 +20,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Column as StoredColumn
-from weir.algebra.types import Schema
-from weir.warehouse.arrow_engine import IN_BASE, ArrowEngine, greatest
+from weir.spark.frame_bag import added_up
+from weir.warehouse.arrow_engine import ArrowEngine, greatest
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import DeltaLog, State
 from weir.warehouse.place import Place
 from weir.warehouse.row_hash import spark_hash
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile, describe_file
 
-TURN, CHANGE, KNOWN = "_weir_turn", "_weir_change", "_weir_known"
+TURN, CHANGE, KNOWN, IN_BASE = "_weir_turn", "_weir_change", "_weir_known", "_weir_in_base"
 OURS = (WEIGHT, ARRIVAL, HASH, TURN)
 COPIES = f"explode(CASE WHEN {WEIGHT} = 1 THEN array(1) ELSE array_repeat(1, CAST({WEIGHT} AS int)) END)"
 LOG_FOLDERS = (NET_OLD, NET_NEW, TAIL)
@@ -53,7 +54,7 @@ class SparkEngine:
 
     def __init__(self, log: DeltaLog, spark: SparkSession) -> None:
         self.log, self.place, self.schema, self.spark = log, log.place, log.schema, spark
-        self.names = [quoted(name) for name in self.schema.names]
+        self.names = [backquoted(name) for name in self.schema.names]
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -133,17 +134,17 @@ class SparkEngine:
         return netted.withColumnRenamed(WEIGHT, CHANGE), highest
 
     def _local(self, rows: pa.Table) -> DataFrame:
-        types = f"{_ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint"
+        types = f"{ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint"
         return self.spark.createDataFrame(rows, types)  # unasked, Spark would take a time without zone for an instant
 
     def _summed(self, rows: DataFrame) -> DataFrame:
-        return rows.groupBy(*self.names, HASH).agg(F.sum(WEIGHT).alias(WEIGHT)).filter(F.col(WEIGHT) != 0)
+        return added_up(rows, [*self.names, HASH], WEIGHT)
 
     def _files(self, state: State, *folders: str) -> DataFrame:
         """Some of the state's files, in one scan."""
-        ddl = _ddl(stored_schema(self.schema))
+        types = ddl(stored_schema(self.schema))
         paths = [self.place.spark_path(name) for name in state.names(*folders)]
-        frame = self.spark.read.schema(ddl).parquet(*paths) if paths else self.spark.createDataFrame([], ddl)
+        frame = self.spark.read.schema(types).parquet(*paths) if paths else self.spark.createDataFrame([], types)
         if state.arrival is not None and TAIL in folders:
             frame = frame.filter(F.col(ARRIVAL) <= state.arrival)
         return frame
@@ -228,17 +229,9 @@ def write_frame(place: Place, frame: DataFrame, folder: str) -> list[DataFile]:
     return [file for file in files if file.rows]
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _ddl(schema: Schema) -> str:
-    return ", ".join(f"{quoted(column.name)} {column.type}" for column in schema)
-
-
 def _fitted(column: StoredColumn) -> Column:
     """A column in the declared type, with one representative per value (no -0.0, one NaN)."""
-    value = F.col(quoted(column.name)).cast(str(column.type))
+    value = F.col(backquoted(column.name)).cast(str(column.type))
     if column.type.is_fraction:
         return (F.nanvl(value, F.lit(float("nan"))) + F.lit(0.0)).cast(str(column.type))
     return value

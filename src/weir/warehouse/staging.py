@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weir.algebra.types import Schema
+from weir.spark.arrow_bag import added_up
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, fit, integers, stored_arrow
 from weir.warehouse.errors import BadColumns
 from weir.warehouse.place import Place
@@ -84,10 +85,5 @@ def netted(stored: pa.Table) -> pa.Table:
     if not len(twins):
         return rows
     perhaps = pa.array(np.isin(mixed, twins))
-    return pa.concat_tables([rows.filter(pc.invert(perhaps)), _summed(rows.filter(perhaps))])
-
-
-def _summed(stored: pa.Table) -> pa.Table:
-    columns = [name for name in stored.column_names if name != WEIGHT]
-    sums = stored.group_by(columns).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])
-    return sums.filter(pc.not_equal(sums.column(WEIGHT), 0)).select(stored.column_names).cast(stored.schema)
+    sums = added_up(rows.filter(perhaps), WEIGHT).cast(stored.schema)
+    return pa.concat_tables([rows.filter(pc.invert(perhaps)), sums])

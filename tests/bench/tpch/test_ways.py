@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.bench.tpch.worlds import World, counted, join, open_world
-from weir.bench.product.tpch.changes import WEIGHT, Batch, Change
+from weir.algebra.bag import WEIGHT
+from weir.bench.product.tpch.changes import Batch, Change
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
 from weir.bench.product.tpch.places import addresses

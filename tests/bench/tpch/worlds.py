@@ -10,8 +10,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Bare
-from weir.bench.product.tpch.changes import WEIGHT, Batch, Workload
+from weir.bench.product.tpch.changes import Batch, Workload
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
 from weir.bench.product.tpch.places import Place, addresses, open_places

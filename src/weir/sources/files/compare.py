@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema
 from weir.sources.files.snapshots import Snapshot
@@ -27,7 +28,7 @@ def difference(spark: SparkSession, old: Snapshot, new: Snapshot, schema: Schema
         .withColumn(WEIGHT, f.lit(1))
         .unionByName(frame(spark, old, schema).withColumn(WEIGHT, f.lit(-1)))
     )
-    columns = [f.col(quoted(name)) for name in schema.names]
+    columns = [f.col(backquoted(name)) for name in schema.names]
     left = signed.groupBy(*columns).agg(f.sum(WEIGHT).alias(WEIGHT)).where(f.col(WEIGHT) != 0)
     wanted = pa.schema([*arrow_schema(schema), (WEIGHT, pa.int64())])
     return _one_by_one(collect(left, f"comparing {old.place} with {new.place}").cast(wanted))
@@ -47,7 +48,7 @@ def _one_by_one(table: pa.Table) -> pa.Table:
 
 def broken_key(spark: SparkSession, snapshot: Snapshot, schema: Schema, key: Sequence[str]) -> str:
     """A key that occurs twice, or a NULL in it; empty when the key holds."""
-    columns = [f.col(quoted(name)) for name in key]
+    columns = [f.col(backquoted(name)) for name in key]
     groups = frame(spark, snapshot, schema.only(key)).groupBy(*columns).count()
     bad = groups.where((f.col("count") > 1) | f.greatest(*[c.isNull() for c in columns], f.lit(False))).limit(1)
     found = collect(bad, f"checking the key of {snapshot.place}").to_pylist()
@@ -56,9 +57,9 @@ def broken_key(spark: SparkSession, snapshot: Snapshot, schema: Schema, key: Seq
 
 def frame(spark: SparkSession, snapshot: Snapshot, schema: Schema) -> DataFrame:
     """The snapshot as a DataFrame of these columns. Days and moments are taken as they are written, whoever wrote."""
-    columns = ", ".join(f"{quoted(column.name)} {column.type}" for column in schema)
-    reader = spark.read.schema(columns).option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-    return reader.parquet(*map(_literal, snapshot.paths)).select(*[f.col(quoted(name)) for name in schema.names])
+    reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
+    rows = reader.schema(ddl(schema)).parquet(*map(_literal, snapshot.paths))
+    return rows.select(*map(backquoted, schema.names))
 
 
 def collect(frame: DataFrame, doing: str) -> pa.Table:
@@ -66,10 +67,6 @@ def collect(frame: DataFrame, doing: str) -> pa.Table:
         return frame.toArrow()
     except PySparkException as problem:
         raise SourceError(f"Spark failed {doing}: {str(problem).splitlines()[0]}") from problem
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _literal(path: str) -> str:

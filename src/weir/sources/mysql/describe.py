@@ -12,8 +12,8 @@ from typing import Any
 
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation, Table
+from weir.algebra.quoting import backquoted
 from weir.sources.mysql.columns import Column, our_type
-from weir.sources.mysql.names import quoted
 from weir.sources.mysql.version import OLDEST, Version
 from weir.sources.source import Description, Finding
 
@@ -163,7 +163,7 @@ class Catalogue:
                 yield Finding(
                     "warning",
                     f"table {self._source}.{name} has no key",
-                    f"ALTER TABLE {quoted(name)} ADD PRIMARY KEY (...)",
+                    f"ALTER TABLE {backquoted(name)} ADD PRIMARY KEY (...)",
                     name,
                 )
 
@@ -193,7 +193,7 @@ class Catalogue:
                 yield Finding("error", f"the account {user} lacks {right}, {why}", f"GRANT {right} ON *.* TO {account}")
         locks = self._locks or not self.version.is_mariadb
         if locks and not has_right(grants, "LOCK TABLES", self._database):
-            remedy = f"GRANT LOCK TABLES ON {quoted(self._database)}.* TO {account}"
+            remedy = f"GRANT LOCK TABLES ON {backquoted(self._database)}.* TO {account}"
             yield Finding("error", f"the account {user} lacks LOCK TABLES, to open a snapshot at a known place", remedy)
 
 
@@ -256,7 +256,7 @@ def has_right(grants: Sequence[str], right: str, database: str = "") -> bool:
     >>> has_right(["GRANT SELECT, REPLICATION SLAVE ON *.* TO `w`@`%`"], "REPLICATION SLAVE")
     True
     """
-    scopes = ["*.*", f"{quoted(database)}.*"] if database else ["*.*"]
+    scopes = ["*.*", f"{backquoted(database)}.*"] if database else ["*.*"]
     for line in grants:
         match = re.match(r"GRANT (.*?) ON (.*) TO ", line)
         if match and match[2].replace("\\_", "_") in scopes:
@@ -289,13 +289,13 @@ def _refusal(name: str, kind: str, engine: str | None) -> str:
     if kind != "BASE TABLE":
         return f"it is a {kind}"
     if (engine or "").upper() != "INNODB":
-        return f"its engine {engine} has no snapshots: ALTER TABLE {quoted(name)} ENGINE = InnoDB"
+        return f"its engine {engine} has no snapshots: ALTER TABLE {backquoted(name)} ENGINE = InnoDB"
     return ""
 
 
 def _cascade(table: str, constraint: str) -> str:
     return (
-        f"the foreign key {quoted(constraint)} changes its rows by CASCADE or SET NULL, which InnoDB does not write "
-        "to the binlog: "
-        f"ALTER TABLE {quoted(table)} DROP FOREIGN KEY {quoted(constraint)}, and let a trigger or the application do it"
+        f"the foreign key {backquoted(constraint)} changes its rows by CASCADE or SET NULL, which InnoDB does not "
+        f"write to the binlog: ALTER TABLE {backquoted(table)} DROP FOREIGN KEY {backquoted(constraint)}, "
+        "and let a trigger or the application do it"
     )

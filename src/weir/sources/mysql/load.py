@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weir.algebra.quoting import backquoted, backquoted_list
 from weir.sources.mysql.changes import Watched
 from weir.sources.mysql.describe import Known
-from weir.sources.mysql.names import quoted, quoted_list
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.source import Partition
 
@@ -26,7 +26,7 @@ def partitions(snapshots: Snapshots, table: Watched, known: Known) -> Iterator[P
 def _bounds(snapshots: Snapshots, table: Watched, known: Known) -> list[int]:
     if len(known.key) != 1 or not known.columns[known.key[0]].kind.endswith("int"):
         return []
-    key, name = quoted(known.key[0]), quoted(table.relation.table)
+    key, name = backquoted(known.key[0]), backquoted(table.relation.table)
     with snapshots.connection.cursor() as cursor:
         cursor.execute(f"SELECT MIN({key}), MAX({key}) FROM {name}")
         low, high = cursor.fetchone()
@@ -44,8 +44,8 @@ def _bounds(snapshots: Snapshots, table: Watched, known: Known) -> list[int]:
 def select(table: Watched, partition: Partition) -> tuple[str, list[Any]]:
     """The part as a statement and its values."""
     key, low, high = partition.detail
-    conditions = [(f"{quoted(key)} >= ?", low)] if low is not None else []
-    conditions += [(f"{quoted(key)} < ?", high)] if high is not None else []
+    conditions = [(f"{backquoted(key)} >= ?", low)] if low is not None else []
+    conditions += [(f"{backquoted(key)} < ?", high)] if high is not None else []
     where = " WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
-    columns = quoted_list(table.names) or "1"
-    return f"SELECT {columns} FROM {quoted(table.relation.table)}{where}", [value for _, value in conditions]
+    columns = backquoted_list(table.names) or "1"
+    return f"SELECT {columns} FROM {backquoted(table.relation.table)}{where}", [value for _, value in conditions]

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from weir.algebra.hops import Lookup
+from weir.algebra.quoting import backquoted, backquoted_list
 from weir.algebra.types import Row
 from weir.sources.arrow import arrow_type
 from weir.sources.mysql.changes import Watched, finish_column
 from weir.sources.mysql.columns import answer_field, answer_finish
-from weir.sources.mysql.names import quoted, quoted_list
 from weir.sources.mysql.rows import BINARY_ROW, Layout, compile_layout
 from weir.sources.mysql.wire import Statement, length_at
 from weir.sources.source import SchemaChanged
@@ -86,14 +86,14 @@ class Reader:
 
 
 def _select(table: Watched) -> str:
-    return f"SELECT {quoted_list(table.names) or '1'} FROM {quoted(table.relation.table)}"
+    return f"SELECT {backquoted_list(table.names) or '1'} FROM {backquoted(table.relation.table)}"
 
 
 def _condition(columns: Sequence[str], many: int) -> str:
     if len(columns) == 1:
-        return f"{quoted(columns[0])} IN ({', '.join('?' * many)})"
+        return f"{backquoted(columns[0])} IN ({', '.join('?' * many)})"
     one = f"({', '.join('?' * len(columns))})"
-    return f"({quoted_list(columns)}) IN ({', '.join([one] * many)})"
+    return f"({backquoted_list(columns)}) IN ({', '.join([one] * many)})"
 
 
 def sendable(key: Row) -> Row | None:

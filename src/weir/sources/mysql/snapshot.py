@@ -25,7 +25,7 @@ from typing import Any
 
 import pymysql
 
-from weir.sources.mysql.names import quoted
+from weir.algebra.quoting import backquoted
 from weir.sources.mysql.options import MysqlOptions, reason
 from weir.sources.mysql.position import Place
 from weir.sources.mysql.two_phase import Before, prepared_names
@@ -129,19 +129,20 @@ class Snapshots:
         if not tables:
             return
         try:
-            self._run(self._guard, "LOCK TABLES " + ", ".join(f"{quoted(table)} READ" for table in tables))
+            self._run(self._guard, "LOCK TABLES " + ", ".join(f"{backquoted(table)} READ" for table in tables))
         except pymysql.MySQLError as problem:
             if problem.args[0] in _DENIED:
                 raise SourceError(
                     f"source {self.options.name}: {reason(problem)}. The right to LOCK TABLES is missing: "
-                    f"GRANT LOCK TABLES ON {quoted(self.options.database)}.* TO the account {self.options.user}"
+                    f"GRANT LOCK TABLES ON {backquoted(self.options.database)}.* TO the account {self.options.user}"
                 ) from None
             raise
 
     def _touch(self, connection: Any, tables: Sequence[str]) -> None:
         """Takes the tables' metadata locks."""
         if tables:
-            self._run(connection, " UNION ALL ".join(f"SELECT 1 FROM {quoted(table)} WHERE FALSE" for table in tables))
+            parts = [f"SELECT 1 FROM {backquoted(table)} WHERE FALSE" for table in tables]
+            self._run(connection, " UNION ALL ".join(parts))
 
     # -- places that count
     # -----------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import pq, sql
 from psycopg.errors import error_from_result
 
+from weir.algebra.quoting import double_quoted, quoted
 from weir.sources.postgres.connection import Connection, connect
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.source import SourceError
@@ -69,7 +70,7 @@ class ReplicationStream:
                 time.sleep(0.1)
 
     def _try_start(self) -> None:
-        publication = '"' + self._options.publication.replace('"', '""') + '"'
+        publication = double_quoted(self._options.publication)
         messages = ", messages 'true'" if self._connection.info.server_version >= MESSAGES_SINCE else ""
         command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {}{})").format(
             sql.Identifier(self._options.slot), sql.SQL(_replication_literal(publication)), sql.SQL(messages)
@@ -152,4 +153,4 @@ class ReplicationStream:
 
 def _replication_literal(text: str) -> str:
     """The replication grammar has no escapes but the doubled quote."""
-    return "'" + text.replace("'", "''") + "'"
+    return quoted(text, "'")

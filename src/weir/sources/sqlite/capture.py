@@ -26,8 +26,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 
+from weir.algebra.quoting import double_quoted
 from weir.sources.source import SourceError
-from weir.sources.sqlite.catalog import TableShape, quote, read_shape
+from weir.sources.sqlite.catalog import TableShape, read_shape
 from weir.sources.sqlite.connection import connect, told
 from weir.sources.sqlite.wal import MAGIC
 
@@ -107,7 +108,7 @@ def remove(path: str | PathLike[str], dry_run: bool = False) -> list[str]:
             if name in _OWN or (kind == "trigger" and name.startswith("weir_capture_"))
         ]
         for kind, name in () if dry_run else found:  # the triggers of a view go with it
-            database.execute(f"DROP {kind} IF EXISTS {quote(name)}")
+            database.execute(f"DROP {kind} IF EXISTS {double_quoted(name)}")
     return [name for _, name in found]
 
 
@@ -200,7 +201,7 @@ def _replace(database: sqlite3.Connection, shape: TableShape, old: Capture | Non
     )
     identifier = int(cursor.lastrowid or 0)
     for event in _EVENTS:
-        database.execute(f"DROP TRIGGER IF EXISTS {quote(f'weir_capture_{event}_{shape.name}')}")
+        database.execute(f"DROP TRIGGER IF EXISTS {double_quoted(f'weir_capture_{event}_{shape.name}')}")
     for statement in _Triggers(shape, identifier).all():
         database.execute(statement)
     database.execute("UPDATE weir_capture SET detail = ? WHERE id = ?", (_detail(database, shape), identifier))
@@ -247,15 +248,15 @@ class _Triggers:
             yield self._trigger("before_update", "BEFORE UPDATE", noted, f"WHEN {changed}")
 
     def _trigger(self, event: str, when: str, body: str, condition: str = "") -> str:
-        name = quote(f"weir_capture_{event}_{self.shape.name}")
+        name = double_quoted(f"weir_capture_{event}_{self.shape.name}")
         return f"CREATE TRIGGER {name} {when} ON {self.table} {condition} BEGIN\n{body}END"
 
     @property
     def table(self) -> str:
-        return quote(self.shape.name)
+        return double_quoted(self.shape.name)
 
     def _columns(self, of: str = "") -> str:
-        return ", ".join(of + quote(name) for name in self.shape.columns)
+        return ", ".join(of + double_quoted(name) for name in self.shape.columns)
 
     def _values(self, of: str = "") -> str:
         return ", ".join(f"{of}v{number}" for number in range(len(self.shape.columns)))
@@ -289,7 +290,7 @@ class _Triggers:
     def _unique_changed(self) -> str:
         """Whether an update touches anything unique; rows are replaced only then."""
         names = dict.fromkeys(name for unique in self.shape.unique for name, _ in unique)
-        parts = [f"NEW.{quote(name)} IS NOT OLD.{quote(name)}" for name in names]
+        parts = [f"NEW.{double_quoted(name)} IS NOT OLD.{double_quoted(name)}" for name in names]
         if self.shape.rowid is not None:
             parts.append(f"NEW.{self.shape.rowid} IS NOT OLD.{self.shape.rowid}")
         return " OR ".join(parts)
@@ -297,7 +298,8 @@ class _Triggers:
     def _other_than_old(self) -> str:
         if self.shape.rowid is not None:
             return f"AND weir_row.{self.shape.rowid} IS NOT OLD.{self.shape.rowid}"
-        return f"AND NOT ({' AND '.join(f'weir_row.{quote(n)} = OLD.{quote(n)}' for n in self.shape.key)})"
+        names = map(double_quoted, self.shape.key)
+        return f"AND NOT ({' AND '.join(f'weir_row.{name} = OLD.{name}' for name in names)})"
 
     def _log_replaced(self, condition: str = "") -> str:
         """After: those of them that are gone are logged as deleted. The new row may have taken the place of one."""
@@ -319,8 +321,8 @@ class _Triggers:
         if self.shape.rowid is not None:
             return f"{row}.{self.shape.rowid} = {noted}.row"
         places = list(self.shape.columns)
-        return " AND ".join(f"{row}.{quote(name)} = {noted}.v{places.index(name)}" for name in self.shape.key)
+        return " AND ".join(f"{row}.{double_quoted(name)} = {noted}.v{places.index(name)}" for name in self.shape.key)
 
 
 def _equal(name: str, collation: str) -> str:
-    return f"weir_row.{quote(name)} = NEW.{quote(name)} COLLATE {quote(collation)}"
+    return f"weir_row.{double_quoted(name)} = NEW.{double_quoted(name)} COLLATE {double_quoted(collation)}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from weir.algebra.catalog import ForeignKey, Relation, Table
+from weir.algebra.quoting import double_quoted
 from weir.algebra.types import (
     BIGINT,
     BINARY,
@@ -46,15 +47,6 @@ _BY_AFFINITY = (  # in SQLite's own order: the first that occurs in the name dec
 )
 _LEAST_ROW = 8  # bytes
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
-
-
-def quote(identifier: str) -> str:
-    """The identifier as SQL text, whatever it contains.
-
-    >>> print(quote('a "b"; --'))
-    "a ""b""; --"
-    """
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def mapped_type(declared: str) -> Type | None:
@@ -159,7 +151,7 @@ def _rowid_name(database: sqlite3.Connection, table: str, columns: Mapping[str, 
         if name in taken:
             continue
         try:
-            database.execute(f"SELECT {name} FROM {quote(table)} LIMIT 0")
+            database.execute(f"SELECT {name} FROM {double_quoted(table)} LIMIT 0")
             return name
         except sqlite3.OperationalError:
             return None
@@ -192,6 +184,6 @@ def about_rows(database: sqlite3.Connection, shape: TableShape) -> int | None:
             return int(str(stat[0]).split()[0])
     if not shape.rowid:
         return None
-    (highest,) = database.execute(f"SELECT max({shape.rowid}) FROM {quote(shape.name)}").fetchone()
+    (highest,) = database.execute(f"SELECT max({shape.rowid}) FROM {double_quoted(shape.name)}").fetchone()
     pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
     return min(max(int(highest or 0), 0), pages * size // _LEAST_ROW)  # numbers may have gaps, or be random

@@ -8,8 +8,8 @@ from itertools import chain, product
 from typing import Any
 
 from weir.algebra.hops import Lookup
+from weir.algebra.quoting import double_quoted, double_quoted_list
 from weir.algebra.types import Schema
-from weir.sources.sqlite.catalog import quote
 from weir.sources.sqlite.values import stored_forms
 
 MOST_BOUND = 30_000  # SQLite binds at most 32,766 values by default; beyond, keys go into a temporary table
@@ -19,8 +19,8 @@ Fetch = Callable[[sqlite3.Connection, str, Sequence[Any]], list[Any]]
 
 def question(lookup: Lookup) -> str:
     """The SELECT without its condition."""
-    columns = ", ".join(quote(name) for name in lookup.columns) or "1"
-    return f"SELECT {columns} FROM {quote(lookup.relation.table)}"
+    columns = double_quoted_list(lookup.columns) or "1"
+    return f"SELECT {columns} FROM {double_quoted(lookup.relation.table)}"
 
 
 def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key]:
@@ -62,7 +62,7 @@ def _storable(value: Any) -> bool:
 
 def _condition(columns: Sequence[str], many: int) -> str:
     if len(columns) == 1:
-        return f"{quote(columns[0])} IN ({', '.join('?' * many)})"
+        return f"{double_quoted(columns[0])} IN ({', '.join('?' * many)})"
     row = f"({', '.join('?' * len(columns))})"
     names = ", ".join(f"k{number}" for number in range(len(columns)))
     # The WITH lets SQLite use an index; a bare VALUES list makes it scan the table.
@@ -70,7 +70,7 @@ def _condition(columns: Sequence[str], many: int) -> str:
 
 
 def _row(columns: Sequence[str]) -> str:
-    names = ", ".join(quote(name) for name in columns)
+    names = double_quoted_list(columns)
     return f"({names})" if len(columns) > 1 else names
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
+from weir.algebra.quoting import double_quoted
 from weir.algebra.types import Schema
 from weir.sources.source import (
     LOAD_AGAIN,
@@ -40,7 +41,7 @@ from weir.sources.source import (
     Visit,
 )
 from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
-from weir.sources.sqlite.catalog import quote, read_shape
+from weir.sources.sqlite.catalog import read_shape
 from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
 from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
@@ -209,7 +210,7 @@ class SqliteSource(Source):
         if shape is None or not shape.rowid:
             yield Partition(relation, names)
             return
-        ends = f"SELECT min({shape.rowid}), max({shape.rowid}) FROM {quote(relation.table)}"
+        ends = f"SELECT min({shape.rowid}), max({shape.rowid}) FROM {double_quoted(relation.table)}"
         low, high = database.execute(ends).fetchone()
         if low is None:
             return

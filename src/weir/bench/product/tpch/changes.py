@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Bare
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES
 
 Row: TypeAlias = dict[str, Any]
-WEIGHT = "__weight"
 SINGLES = ("new", "changed", "new", "deleted", "new")  # what batches of one change do, in turns
 MOST_LINES = 7
 CANDIDATES = 50  # orders looked at together when some are to be deleted

@@ -16,11 +16,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Address
-from weir.bench.product.tpch.changes import WEIGHT
 from weir.bench.product.tpch.delta import PlainTable
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
 from weir.bench.product.tpch.turn import Turn
+from weir.spark.frame_bag import added_up
 from weir.warehouse.store import ViewStore
 
 PARTS = {"lineitem": 8, "orders": 4}  # the others are read in one
@@ -169,5 +170,5 @@ def count_differences(*weighted: DataFrame) -> int:
     rows = weighted[0]
     for more in weighted[1:]:
         rows = rows.unionByName(more)
-    off = rows.groupBy(*OUTPUT).agg(F.sum(WEIGHT).alias(WEIGHT)).selectExpr(f"sum(abs({WEIGHT})) AS off").first()
+    off = added_up(rows, OUTPUT, WEIGHT).selectExpr(f"sum(abs({WEIGHT})) AS off").first()
     return int(off[0] or 0) if off is not None else 0
