@@ -114,7 +114,7 @@ def test_a_held_snapshot_is_asked_from_another_thread(
     found: list[int] = []
     for act in (
         lambda: found.append(len(source.visit(hold=True).transactions)),
-        lambda: found.append(source.look(whole(COLUMNS))[1].rows.num_rows),
+        lambda: found.append(source.look(whole(COLUMNS))[1].num_rows),
         lambda: found.append(sum(batch.num_rows for part in source.parts() for batch in source.read(part))),
         source.release,
         source.close,

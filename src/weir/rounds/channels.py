@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.project.kinds import SourceSpec
-from weir.sources.source import LookupAnswer, Source, SourceError, Visit
+from weir.sources.source import Answers, Source, SourceError, Visit
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Channel:
         assert self._source is not None
         return self._source
 
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         """Lookups in the held snapshot; to be called from any other thread."""
         return self.call(lambda source: source.look(lookups)).result()
 

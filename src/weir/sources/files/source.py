@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ from weir.algebra.types import Schema
 from weir.sources.files.catalogue import Catalogue, Step
 from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
-from weir.sources.files.lookup import FilesReader, Shown, batches
+from weir.sources.files.lookup import Shown, batches
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
 from weir.sources.files.shapes import checked
@@ -35,14 +35,13 @@ from weir.sources.files.snapshots import Incomplete, Snapshot
 from weir.sources.source import (
     LOAD_AGAIN,
     TRANSACTION,
+    Answers,
     Description,
     Finding,
     Load,
     LoadAgain,
-    LookupAnswer,
     Partition,
     Position,
-    SnapshotReader,
     Source,
     SourceError,
     Transaction,
@@ -174,7 +173,7 @@ class FilesSource(Source):
         self._catalogue.check_shape(relation, snapshot, self._stored[relation])
         return snapshot
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+    def visit(self, hold: bool = False) -> Visit:
         if self._at is None:
             raise SourceError(f"source '{self.name}': call load or resume before visit")
         if self._held is not None:
@@ -189,12 +188,11 @@ class FilesSource(Source):
             else:
                 at |= moved
         self._check_loadable({relation: at[relation] for relation in self._beginning})
-        shown = self._shown(at)
-        answers = tuple(shown.answer(lookup) for lookup in lookups)
+        shown = self._shown(at) if hold else None
         self._check_there(at.items())
         self._at, self._beginning = at, set()
-        self._held = shown if hold else None
-        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=self._held)
+        self._held = shown
+        return Visit(tuple(news.transactions), news.changes(), position_of(at), snapshot=self._held)
 
     def _changes(self, at: Mapping[Relation, Snapshot], moved: Mapping[Relation, Snapshot]) -> dict[Relation, pa.Table]:
         """What a step changes, per table; Incomplete when its files change meanwhile."""
@@ -273,10 +271,7 @@ class FilesSource(Source):
     def _shown(self, at: Mapping[Relation, Snapshot]) -> Shown:
         return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
 
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        return FilesReader(snapshot)
-
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         return self._held_now().reader().answer(lookups)
 
     def parts(self) -> tuple[Partition, ...]:

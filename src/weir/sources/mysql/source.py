@@ -1,8 +1,8 @@
 """A MariaDB or MySQL database as a source: its row binlog, and answers from snapshots at known places of that log.
 
-A visit opens a snapshot whose place in the binlog is known (``snapshot.py``), answers, and reads the log up to that
+A visit that holds opens a snapshot whose place in the binlog is known (``snapshot.py``) and reads the log up to that
 place (``log.py``, ``groups.py``). The transactions that ended at or before it are delivered; the rest stay in the
-stream. A visit without questions needs no snapshot: it delivers up to the end of the log, and a later snapshot must
+stream. A visit that holds nothing needs no snapshot: it delivers up to the end of the log, and a later snapshot must
 not lie before that.
 """
 
@@ -36,13 +36,12 @@ from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     LOAD_AGAIN,
+    Answers,
     Description,
     Load,
-    LookupAnswer,
     Partition,
     Position,
     SchemaChanged,
-    SnapshotReader,
     Source,
     SourceError,
     Transaction,
@@ -235,7 +234,7 @@ class MysqlSource(Source):
             assembler.last_end = position.last
         stream.open(position.start)
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+    def visit(self, hold: bool = False) -> Visit:
         if self._stopped is not None:
             raise self._stopped
         if self._stream is None:
@@ -243,41 +242,40 @@ class MysqlSource(Source):
         if self._holding or self._loading:
             what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
             raise SourceError(f"source {self.name}: {what} first")
-        return self._connected(lambda: self._visit(lookups, hold))
+        return self._connected(lambda: self._hold() if hold else self._pass())
 
-    def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
-        if not lookups and not hold:
-            place = self._snapshots_now.end_of_log()
-            self._follow(place)
-            if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
-                self._assembler_now.settle(Before(place, self._prepared().names()))
-            return self._deliver(())
+    def _pass(self) -> Visit:
+        """A visit that holds nothing needs no snapshot."""
+        place = self._snapshots_now.end_of_log()
+        self._follow(place)
+        if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
+            self._assembler_now.settle(Before(place, self._prepared().names()))
+        return self._deliver()
+
+    def _hold(self) -> Visit:
         try:
-            answers = self._ask(lookups, self._asked_for if hold else ())
+            self._open_for_visit()
             if everything in self._assembler_now.late.values():
                 self._check_unchanged()
-            visit = self._deliver(answers)
-            self._holding = hold
+            visit = self._deliver()
+            self._holding = True
             return visit
         finally:
             if not self._holding:
                 _quietly(self._snapshots_now.close)
 
-    def _ask(self, lookups: Sequence[Lookup], more: Sequence[str]) -> tuple[LookupAnswer, ...]:
-        """Answers from one snapshot, and the log read up to it. ``more``: tables that may be asked for later."""
+    def _open_for_visit(self) -> None:
+        """Opens a snapshot of all tables in use, and reads the log up to it."""
         try:
-            self._open_settled(sorted({*more, *(lookup.relation.table for lookup in lookups)}), self._follow)
-            return self._answers(lookups)
+            self._open_settled(sorted(self._asked_for), self._follow)
         except pymysql.MySQLError as problem:
             if problem.args[0] in _GONE:
                 raise self._stop(SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")) from None
             raise
 
-    def _answers(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def _answer(self, lookup: Lookup) -> pa.Table:
         assert self._reader is not None
-        asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
-        rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
-        return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
+        return self._reader.answer(lookup, self._asking(lookup.relation, lookup.columns))
 
     def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
         """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it.
@@ -325,7 +323,7 @@ class MysqlSource(Source):
         self._stopped = problem
         return problem
 
-    def _deliver(self, answers: tuple[LookupAnswer, ...]) -> Visit:
+    def _deliver(self) -> Visit:
         delivery = Delivery(self._characters, self._watched.get(MARKER))
         try:
             delivery.add_all(self._assembler_now.ready)
@@ -337,7 +335,7 @@ class MysqlSource(Source):
         self._assembler_now.late = {
             t: known for t, known in self._assembler_now.late.items() if known is not everything
         }
-        return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
+        return Visit(tuple(delivery.transactions), changes, position, delivery.truncations())
 
     def _position(self) -> LogPosition:
         assembler, stream = self._assembler_now, self._stream_now
@@ -362,22 +360,12 @@ class MysqlSource(Source):
             self._asked[key] = self._choose(relation, key[1])
         return self._asked[key]
 
-    def _indexed(self, lookup: Lookup) -> bool:
-        """Whether an index begins with one of the key columns; reading a whole table needs none."""
-        indexes = self._tables[lookup.relation.table].indexes
-        return lookup.keys is None or any(index[0] in lookup.key_columns for index in indexes)
-
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        raise SourceError(
-            f"source {self.name}: MariaDB and MySQL cannot share a snapshot between connections; ask through visit"
-        )
-
     # -- the held snapshot
     # ------------------------------------------------------------------------------------------------------------
 
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._in_snapshot(held=True):
-            return self._answers(lookups)
+            return tuple(self._answer(lookup) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         with self._in_snapshot(held=True):

@@ -27,16 +27,16 @@ from weir.sources.postgres.idle import close_idle
 from weir.sources.postgres.lookup import LookupTable, answer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition, shown_by
-from weir.sources.postgres.reader import PostgresReader, SnapshotToken, partitions, read_partition
+from weir.sources.postgres.reader import SnapshotToken, partitions, read_partition
 from weir.sources.postgres.stream import StreamLost
 from weir.sources.postgres.transactions import Watched
 from weir.sources.postgres.visibility import Snapshot
 from weir.sources.source import (
     LOAD_AGAIN,
+    Answers,
     Description,
     Load,
     LoadAgain,
-    LookupAnswer,
     Partition,
     SchemaChanged,
     Source,
@@ -235,35 +235,35 @@ class PostgresBase(Source):
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+    def visit(self, hold: bool = False) -> Visit:
         if self._position is None:
             raise SourceError(f"{self.name}: visited before load or resume")
         if self._holder is not None:
             raise SourceError(f"{self.name}: a snapshot is already held; release it first")
         try:
-            return self._try_visit(lookups, hold)
+            return self._try_visit(hold)
         except (StreamLost, psycopg.Error) as problem:
             if not _is_lost(problem):
                 with named_errors(self.options, "visiting"):
                     raise
         # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
         with self._lost_streams(), named_errors(self.options, "visiting"):
-            return self._try_visit(lookups, hold)
+            return self._try_visit(hold)
 
-    def _try_visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+    def _try_visit(self, hold: bool) -> Visit:
         """A visit that fails leaves nothing half-taken: the next one starts from the last one's position."""
         assert self._position is not None
         try:
             if not self._ready:
                 self._resume(self._position)
-            return self._visit(lookups, hold)
+            return self._visit(hold)
         except BaseException:
             if hold:
                 self.release()
             self._drop()
             raise
 
-    def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+    def _visit(self, hold: bool) -> Visit:
         assert self._position is not None
         connection = self._connected()
         moment = self._begin(connection, export=hold)
@@ -273,7 +273,6 @@ class PostgresBase(Source):
             self._check_shape(connection)
         if not quiet:
             self._log_fence(snapshot)
-        answers = tuple(self._answer(connection, lookup) for lookup in lookups)
         found = self._log_within(connection, snapshot, quiet)
         if hold:
             self._holder, self._connection, self._exported = connection, None, moment.exported
@@ -284,17 +283,12 @@ class PostgresBase(Source):
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
         token = SnapshotToken(self.options, moment.exported, self._tables, self._utf8) if hold else None
-        return Visit(
-            delivery.transactions, delivery.changes, answers, str(self._position), delivery.truncations, snapshot=token
-        )
+        return Visit(delivery.transactions, delivery.changes, str(self._position), delivery.truncations, token)
 
     @property
     def _begins_now(self) -> bool:
         """Whether a table begins with this visit."""
         return None in self._late.values()
-
-    def _answer(self, connection: Connection, lookup: Lookup) -> LookupAnswer:
-        return answer(connection, lookup, self._tables, self._utf8)
 
     def _is_quiet(self, snapshot: Snapshot) -> bool:
         """Nothing became visible since the last visit but our own fences: no log to read, and no fence needed."""
@@ -410,13 +404,10 @@ class PostgresBase(Source):
     def holds(self, position: str, transaction: Transaction) -> bool:
         return shown_by(position, self.name).shows(int(transaction.identifier))
 
-    def reader(self, snapshot: Any) -> PostgresReader:
-        return PostgresReader(snapshot)
-
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         with named_errors(self.options, "answering a lookup"):
             holder = self._held_connection()
-            return tuple(self._answer(holder, lookup) for lookup in lookups)
+            return tuple(answer(holder, lookup, self._tables, self._utf8) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         with named_errors(self.options, "reading the catalogue"):

@@ -27,13 +27,12 @@ from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.sources.source import (
     LOAD_AGAIN,
+    Answers,
     Description,
     Load,
     LoadAgain,
-    LookupAnswer,
     Partition,
     Position,
-    SnapshotReader,
     Source,
     SourceError,
     Transaction,
@@ -43,7 +42,7 @@ from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
 from weir.sources.sqlite.catalog import quote, read_shape
 from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
 from weir.sources.sqlite.log import Log
-from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
+from weir.sources.sqlite.lookup import bound_keys, question, rows_for
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import Place, boundaries
@@ -104,7 +103,6 @@ class SqliteSource(Source):
         self._position: tuple[str, int] | None = None  # the log's name and the last number delivered
         self._place: Place | None = None  # where the last search for transaction ends stopped
         self._checked_schema = -1
-        self._indexed: dict[tuple[Relation, tuple[str, ...]], bool] = {}
         self._captures: dict[int, Capture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
@@ -189,7 +187,7 @@ class SqliteSource(Source):
         self._captures = captures(database)
         current = (capture for relation in self._watched if (capture := active(database, relation.table)))
         self._since = {capture.table: capture.since for capture in current}
-        self._checked_schema, self._indexed = schema_version, {}
+        self._checked_schema = schema_version
 
     # -- load -------------------------------------------------------------------------------------------------------
 
@@ -305,7 +303,7 @@ class SqliteSource(Source):
     def _lost(self, reason: str) -> LoadAgain:
         return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
+    def visit(self, hold: bool = False) -> Visit:
         if self._holding or (hold and self._load is not None):
             what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
             raise SourceError(f"source '{self.name}': {what} first")
@@ -313,7 +311,7 @@ class SqliteSource(Source):
             self._let_log_restart()
             snapshot = self._begin()
             try:
-                visit = self._visit(snapshot, lookups)
+                visit = self._visit(snapshot)
             except BaseException:
                 self._release(snapshot)
                 raise
@@ -324,7 +322,7 @@ class SqliteSource(Source):
             self._holding = hold
             return visit
 
-    def _visit(self, snapshot: Snapshot, lookups: Sequence[Lookup]) -> Visit:
+    def _visit(self, snapshot: Snapshot) -> Visit:
         after, clock = self._check_reach(snapshot.head), snapshot.head.clock
         transactions: tuple[Transaction, ...] = ()
         changes: dict[Relation, pa.Table] = {}
@@ -332,8 +330,7 @@ class SqliteSource(Source):
             ends, loose = self._ends(snapshot, after)
             log = Log(snapshot.database, self.name, self._captures, after, ends, loose, self._begins)
             transactions, changes = log.read(self._watched)
-        answers = tuple(self._answer(snapshot.database, lookup) for lookup in lookups)
-        return Visit(transactions, changes, answers, str(snapshot.head.position(self._watched)))
+        return Visit(transactions, changes, str(snapshot.head.position(self._watched)))
 
     def _ends(self, snapshot: Snapshot, after: int) -> Ends:
         """The numbers at which transactions end, and the two between which several may have been taken together."""
@@ -379,24 +376,15 @@ class SqliteSource(Source):
         snapshot.database.execute("BEGIN")
         self._held = Snapshot(snapshot.database, self._head(snapshot.database))
 
-    def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> LookupAnswer:
+    def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> pa.Table:
         schema = self._watched[lookup.relation]
-        wanted = schema.only(lookup.columns)
         if lookup.keys is None:
-            return LookupAnswer(as_table(fetch(database, question(lookup)), wanted, lookup.relation))
-        rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
-        return LookupAnswer(as_table(rows, wanted, lookup.relation), self._is_indexed(database, lookup))
+            rows = fetch(database, question(lookup))
+        else:
+            rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
+        return as_table(rows, schema.only(lookup.columns), lookup.relation)
 
-    def _is_indexed(self, database: sqlite3.Connection, lookup: Lookup) -> bool:
-        key = (lookup.relation, lookup.key_columns)
-        if key not in self._indexed:
-            self._indexed[key] = served_by_index(database, lookup)
-        return self._indexed[key]
-
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        raise SourceError(f"source '{self.name}': SQLite cannot share a snapshot between connections; use visit")
-
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._told():
             database = self._held_snapshot().database
             return tuple(self._answer(database, lookup) for lookup in lookups)
