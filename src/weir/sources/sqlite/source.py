@@ -25,6 +25,7 @@ import pyarrow as pa
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, READ, RELEASE, RESUME, VISIT, WATCH, Life
 from weir.sources.source import (
     LOAD_AGAIN,
     Answers,
@@ -95,12 +96,12 @@ class SqliteSource(Source):
         self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS, large_wal: int = LARGE_WAL
     ) -> None:
         self.name, self.path, self.busy_seconds, self.large_wal = name, fspath(path), busy_seconds, large_wal
+        self._life = Life(name)
         self._watched: dict[Relation, Schema] = {}
         self._spare: sqlite3.Connection | None = None
-        self._held: Snapshot | None = None  # of the last visit
+        self._last: Snapshot | None = None  # of the last visit
         self._load: Snapshot | None = None
-        self._holding = False  # the last visit's snapshot is held for ``look``
-        self._position: tuple[str, int] | None = None  # the log's name and the last number delivered
+        self._position = ("", 0)  # the log's name and the last number delivered
         self._place: Place | None = None  # where the last search for transaction ends stopped
         self._checked_schema = -1
         self._captures: dict[int, Capture] = {}
@@ -117,7 +118,9 @@ class SqliteSource(Source):
             return describe(database, self.name, self.path)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        with self._reading() as database:
+        self.end_load()
+        self.release()
+        with self._life.during(WATCH), self._reading() as database:
             (mode,) = database.execute("PRAGMA journal_mode").fetchone()
             if mode != "wal":
                 raise SourceError(f"source '{self.name}': {self.path} is in journal mode '{mode}', not WAL: {INSTALL}")
@@ -192,13 +195,12 @@ class SqliteSource(Source):
     # -- load -------------------------------------------------------------------------------------------------------
 
     def load(self) -> Load:
-        with self._told():
+        with self._life.during(LOAD), self._told():
             self.end_load()
-            self.release()
             snapshot = self._load = self._begin()
             parts = [part for relation in self._watched for part in self._parts(snapshot.database, relation)]
-        self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
-        return Load(str(snapshot.head.position(self._watched)), tuple(parts))
+            self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
+            return Load(str(snapshot.head.position(self._watched)), tuple(parts))
 
     def _parts(self, database: sqlite3.Connection, relation: Relation) -> Iterator[Partition]:
         """Ranges of the rowid; one part for a table without one."""
@@ -216,9 +218,9 @@ class SqliteSource(Source):
             yield Partition(relation, names, (shape.rowid, start, min(start + step - 1, high)))
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        snapshot = self._load or (self._held if self._holding else None)
-        if snapshot is None:
-            raise SourceError(f"source '{self.name}': no load is open here; SQLite cannot share a load's snapshot")
+        self._life.check(READ)
+        snapshot = self._load or self._last
+        assert snapshot is not None
         statement = question(Lookup(partition.relation, partition.columns))
         values: list[int] = []
         if partition.detail is not None:
@@ -243,22 +245,27 @@ class SqliteSource(Source):
         """The load's snapshot takes the place of a last visit's, so that the first transactions after it can be told
         apart.
         """
+        self._life.move(END_LOAD)
         if self._load is not None:
-            self._release(self._held)
-            self._held, self._load, self._place = self._load, None, None
+            self._release(self._last)
+            self._last, self._load, self._place = self._load, None, None
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
         """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
-        self.release()
+        with self._life.during(RESUME):
+            self.end_load()
+            self._resume(position, boundaries)
+
+    def _resume(self, position: Position, boundaries: Sequence[Position]) -> None:
         at = self._parsed(position)
         later = sorted((self._parsed(one) for one in boundaries), key=lambda one: one.number)
         self._position = (at.epoch, at.number)
         self._begins = late_tables((relation.table for relation in self._watched), at, later)
-        if self._held is not None and replace(at, tables=()) != self._held.head.position():
-            self._release(self._held)
-            self._held, self._known_ends = None, []
+        if self._last is not None and replace(at, tables=()) != self._last.head.position():
+            self._release(self._last)
+            self._last, self._known_ends = None, []
         with self._told():
             snapshot = self._begin()
             try:
@@ -286,8 +293,6 @@ class SqliteSource(Source):
 
     def _check_reach(self, head: Head) -> int:
         """The number to go on from, or LoadAgain when the log does not reach back to it."""
-        if self._position is None:
-            raise SourceError(f"source '{self.name}': call load or resume before visit")
         epoch, number = self._position
         if epoch != head.epoch:
             raise self._lost("the change log was removed and installed again")
@@ -304,10 +309,7 @@ class SqliteSource(Source):
         return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
 
     def visit(self, hold: bool = False) -> Visit:
-        if self._holding or (hold and self._load is not None):
-            what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
-            raise SourceError(f"source '{self.name}': {what} first")
-        with self._told():
+        with self._life.during(HOLD if hold else VISIT), self._told():
             self._let_log_restart()
             snapshot = self._begin()
             try:
@@ -315,11 +317,10 @@ class SqliteSource(Source):
             except BaseException:
                 self._release(snapshot)
                 raise
-            self._release(self._held)
-            self._held = snapshot
+            self._release(self._last)
+            self._last = snapshot
             self._position = (snapshot.head.epoch, snapshot.head.clock)
             self._begins = {table: number for table, number in self._begins.items() if number != NEXT_VISIT}
-            self._holding = hold
             return visit
 
     def _visit(self, snapshot: Snapshot) -> Visit:
@@ -341,7 +342,7 @@ class SqliteSource(Source):
             return sorted({*known, *cuts}), None
         page = snapshot.head.page
         found, self._place = boundaries(self.path, page, start, snapshot.head.clock, self._place)
-        kept = self._held is not None and self._held.head.page == page and self._place is not None
+        kept = self._last is not None and self._last.head.page == page and self._place is not None
         return sorted({*known, *found, *cuts}), None if kept else (start, found[0])
 
     def _let_log_restart(self) -> None:
@@ -350,7 +351,7 @@ class SqliteSource(Source):
         So once it has become large we hold writers off for a moment, note the transactions up to now, let SQLite move
         the log into the database, and open a snapshot that does not need the log.
         """
-        if self._place is None or self._place.size < self._next_restart or self._position is None:
+        if self._place is None or self._place.size < self._next_restart:
             return
         self._next_restart = self._place.size + self.large_wal // 4
         locker = connect(self.path, LOCK_SECONDS)
@@ -369,12 +370,12 @@ class SqliteSource(Source):
             self._release(snapshot)
             return
         self._known_ends, self._place = ends, None
-        self._release(self._held)
-        self._held = None
+        self._release(self._last)
+        self._last = None
         snapshot.database.execute("ROLLBACK")
         snapshot.database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         snapshot.database.execute("BEGIN")
-        self._held = Snapshot(snapshot.database, self._head(snapshot.database))
+        self._last = Snapshot(snapshot.database, self._head(snapshot.database))
 
     def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> pa.Table:
         schema = self._watched[lookup.relation]
@@ -386,22 +387,22 @@ class SqliteSource(Source):
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._told():
-            database = self._held_snapshot().database
+            database = self._held()
             return tuple(self._answer(database, lookup) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         with self._told():
-            database = self._held_snapshot().database
+            database = self._held()
             return tuple(part for relation in self._watched for part in self._parts(database, relation))
 
-    def _held_snapshot(self) -> Snapshot:
-        if not self._holding or self._held is None:
-            raise SourceError(f"source '{self.name}': no snapshot is held; visit with hold first")
-        return self._held
+    def _held(self) -> sqlite3.Connection:
+        self._life.check(LOOK)
+        assert self._last is not None
+        return self._last.database
 
     def release(self) -> None:
         """The snapshot itself stays open until the next visit, which tells transactions apart by it."""
-        self._holding = False
+        self._life.move(RELEASE)
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -420,13 +421,13 @@ class SqliteSource(Source):
                 database.close()
 
     def close(self) -> None:
-        for snapshot in (self._load, self._held):
+        for snapshot in (self._load, self._last):
             if snapshot is not None:
                 snapshot.database.close()
         if self._spare is not None:
             self._spare.close()
-        self._load = self._held = self._spare = self._place = None
-        self._holding = False
+        self._load = self._last = self._spare = self._place = None
+        self._life.move(CLOSE)
 
 
 def _trim(database: sqlite3.Connection, upto: int) -> bool:
