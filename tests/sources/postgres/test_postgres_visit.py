@@ -389,7 +389,7 @@ def test_visit_needs_a_beginning(lab: Lab) -> None:
     simple(lab)
     source = lab.open()
     source.watch({T: ("id",)})
-    with pytest.raises(SourceError, match="before load or resume"):
+    with pytest.raises(SourceError, match="call load or resume"):
         source.visit()
 
 
