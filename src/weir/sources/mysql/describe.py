@@ -27,14 +27,7 @@ SETTINGS = (
     "sync_binlog",
     "innodb_flush_log_at_trx_commit",
     "binlog_expire_logs_seconds",
-    "expire_logs_days",
     "lower_case_table_names",
-    "server_id",
-    "server_uuid",
-    "max_allowed_packet",
-    "gtid_strict_mode",
-    "transaction_isolation",
-    "tx_isolation",
 )
 _HIDDEN_RULES = ("CASCADE", "SET NULL", "SET DEFAULT")
 
