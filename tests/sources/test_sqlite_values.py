@@ -20,7 +20,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Column, Schema, parse_type
 from weir.proving.oracle import Follower, ask
 from weir.sources.source import SourceError
-from weir.sources.sqlite import SqliteSource
+from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install
 from weir.sources.sqlite.catalog import mapped_type
 from weir.sources.sqlite.lookup import MOST_BOUND, bound_keys, rows_for
@@ -35,7 +35,7 @@ def table(path: Path, columns: str) -> Iterator[tuple[sqlite3.Connection, Sqlite
     with contextlib.closing(sqlite3.connect(path / "shop.db", isolation_level=None)) as writer:
         writer.execute(f"CREATE TABLE t (n INTEGER PRIMARY KEY, {columns})")
         install(path / "shop.db", ["t"])
-        with contextlib.closing(SqliteSource("shop", path / "shop.db")) as source:
+        with contextlib.closing(SqliteSource(SqliteOptions("shop", str(path / "shop.db")))) as source:
             yield writer, source
 
 
@@ -133,7 +133,7 @@ def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: 
     """Table, column and row are named by load, change and answer alike; other columns are not disturbed."""
     with table(tmp_path, f"v {declared}, w TEXT") as (writer, source):
         follower = Follower(source, {T: ("n", "v")})
-        beside = Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "w")})
+        beside = Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
         writer.execute("INSERT INTO t VALUES (42, ?, 'fine')", (stored,))
         named = f"table shop.t, column 'v', row .*n=42.*{words}"
         with pytest.raises(SourceError, match=named):
@@ -142,7 +142,7 @@ def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: 
         with pytest.raises(SourceError, match=named):
             follower.check()
         with pytest.raises(SourceError, match=named):
-            Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "v")})
+            Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
         beside.check()
         beside.source.close()
 
@@ -151,13 +151,13 @@ def test_text_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
     """A string cannot hold stray bytes; the row is named, and a view that does not use the column goes on."""
     with table(tmp_path, "v TEXT, w TEXT") as (writer, source):
         follower = Follower(source, {T: ("n", "v")})
-        beside = Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "w")})
+        beside = Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
         writer.execute("INSERT INTO t VALUES (42, CAST(x'61ff62' AS TEXT), 'fine')")
         for attempt in (source.visit, follower.check):
             with pytest.raises(SourceError, match=r"column 'v', row \(n=42"):
                 attempt()
         with pytest.raises(SourceError, match=r"column 'v', row \(n=42"):
-            Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "v")})
+            Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
         beside.check()
         writer.execute("INSERT INTO t VALUES (43, 'later', 'fine')")
         beside.check()

@@ -15,6 +15,7 @@ from weir.proving.stress import COLUMNS, Workload
 from weir.proving.writers import Operation, Writer
 from weir.sources.source import Answers, Source, Visit
 from weir.sources.sqlite.capture import install
+from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.source import Ends, Snapshot, SqliteSource
 
 _SCHEMA = """
@@ -142,7 +143,8 @@ class SqliteWorkload(Workload):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def open(self) -> Source:
-        return _SOURCES[self.mutation]("stress", self.path, large_wal=1 << 20)  # small, so that it is begun anew often
+        small = 1 << 20  # so that the write-ahead log is begun anew often
+        return _SOURCES[self.mutation](SqliteOptions("stress", self.path), large_wal=small)
 
     def writer(self, number: int, seed: int) -> Writer:
         return SqliteWriter(number, seed, path=self.path)

@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
@@ -41,9 +40,10 @@ from weir.sources.source import (
 )
 from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
 from weir.sources.sqlite.catalog import quote, read_shape
-from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
+from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for
+from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import Place, boundaries
@@ -92,11 +92,9 @@ class SqliteSource(Source):
     Two connections take turns: the new visit's snapshot is read while the last one's is still open.
     """
 
-    def __init__(
-        self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS, large_wal: int = LARGE_WAL
-    ) -> None:
-        self.name, self.path, self.busy_seconds, self.large_wal = name, fspath(path), busy_seconds, large_wal
-        self._life = Life(name)
+    def __init__(self, options: SqliteOptions, large_wal: int = LARGE_WAL) -> None:
+        self.options, self.name, self.path, self.large_wal = options, options.name, options.path, large_wal
+        self._life = Life(options.name)
         self._watched: dict[Relation, Schema] = {}
         self._spare: sqlite3.Connection | None = None
         self._last: Snapshot | None = None  # of the last visit
@@ -142,7 +140,7 @@ class SqliteSource(Source):
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A short read transaction of its own."""
         with self._told():
-            database = connect(self.path, self.busy_seconds)
+            database = connect(self.path, self.options.busy_seconds)
             try:
                 database.execute("BEGIN")
                 yield database
@@ -151,7 +149,7 @@ class SqliteSource(Source):
 
     def _begin(self) -> Snapshot:
         """A new read transaction at this moment, checked."""
-        database = self._spare or connect(self.path, self.busy_seconds)
+        database = self._spare or connect(self.path, self.options.busy_seconds)
         self._spare = None
         try:
             database.execute("BEGIN")
