@@ -18,7 +18,7 @@ from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
 from weir.sources.postgres.triggers import PostgresTriggersSource
-from weir.sources.sqlite import SqliteSource
+from weir.sources.sqlite import SqliteOptions, SqliteSource
 
 ODD = 'odd "name"; DROP TABLE plain; --'
 
@@ -53,7 +53,7 @@ def test_sqlite_is_captured_and_released(file: Path) -> None:
     assert run("install", "sqlite", "plain", ODD, "--path", str(file)) == ["plain: captured", f"{ODD}: captured"]
     assert run("install", "sqlite", "plain", "--path", str(file)) == ["plain: was captured already"]
     assert run("status", "sqlite", "plain", "--path", str(file)) == ["plain: is captured"]
-    Follower(SqliteSource("shop", file), {Relation("shop", "plain"): ("id",)}).check()
+    Follower(SqliteSource(SqliteOptions("shop", str(file))), {Relation("shop", "plain"): ("id",)}).check()
     assert "dropped weir_log" in run("remove", "sqlite", "--path", str(file))
     assert run("remove", "sqlite", "--path", str(file)) == ["nothing of weir is there"]
     assert objects(file) == before

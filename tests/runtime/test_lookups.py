@@ -21,14 +21,14 @@ from weir.operation.control import FILE, ControlServer, NoRunner, ask_runner
 from weir.operation.locking import FOLDER
 from weir.rounds.answering import Answering
 from weir.rounds.readiness import Readiness
-from weir.sources.source import LookupAnswer, SourceError
+from weir.sources.source import Answers, SourceError
 from weir.sweeping.lookups import LookupServer
 
 QUESTION = Lookup(Relation("crm", "customer"), ("id",))
 
 
-def _ask(source: str, round_: int, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-    return tuple(LookupAnswer(pa.table({"id": [round_]})) for _ in lookups)
+def _ask(source: str, round_: int, lookups: Sequence[Lookup]) -> Answers:
+    return tuple(pa.table({"id": [round_]}) for _ in lookups)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_who_knows_the_key_is_answered(serve: Callable[[Any], LookupServer]) -> 
     """As often as it asks; the key is not in what is printed of the access."""
     access = serve(_ask).access("crm", 7)
     reader = access.open()
-    assert [answer.rows.to_pylist() for answer in reader.answer([QUESTION, QUESTION])] == [[{"id": 7}]] * 2
+    assert [answer.to_pylist() for answer in reader.answer([QUESTION, QUESTION])] == [[{"id": 7}]] * 2
     assert len(reader.answer([])) == 0
     reader.close()
     assert repr(access.key) not in repr(access)
@@ -59,7 +59,7 @@ def test_a_stranger_is_refused(serve: Callable[[Any], LookupServer]) -> None:
     access = serve(_ask).access("crm", 1)
     with pytest.raises(AuthenticationError):
         Client(access.address, authkey=b"guessed")
-    assert access.open().answer([QUESTION])[0].rows.num_rows == 1
+    assert access.open().answer([QUESTION])[0].num_rows == 1
 
 
 def test_a_stranger_who_says_nothing_keeps_nobody_waiting(serve: Callable[[Any], LookupServer]) -> None:
@@ -84,7 +84,7 @@ def test_a_task_that_comes_late_is_refused(serve: Callable[[Any], LookupServer])
 def test_trouble_in_an_answer_names_the_source(serve: Callable[[Any], LookupServer]) -> None:
     """Ours as they are, others in words; the connection lives on."""
 
-    def fail(source: str, round_: int, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def fail(source: str, round_: int, lookups: Sequence[Lookup]) -> Answers:
         raise WeirError("our own") if round_ else ValueError("theirs")
 
     server = serve(fail)

@@ -47,7 +47,7 @@ def _visit(updates: list[Update]) -> Visit:
             changes.setdefault(relation, []).append(_rows(rows, number))
     transactions = tuple(Transaction(f"t{number}", update.part_of) for number, update in enumerate(updates))
     tables = {relation: pa.concat_tables(parts) for relation, parts in changes.items()}
-    return Visit(transactions, tables, (), "the end")
+    return Visit(transactions, tables, "the end")
 
 
 def _rows(rows: list[tuple[tuple[int, ...], int]], number: int) -> pa.Table:

@@ -12,7 +12,7 @@ import pytest
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.proving.oracle import Replay, rows_of
-from weir.sources.source import TRANSACTION, WEIGHT, LookupAnswer, Position, Source, SourceError, Transaction, Visit
+from weir.sources.source import TRANSACTION, WEIGHT, Position, Source, SourceError, Transaction, Visit
 
 Columns = Mapping[Relation, Sequence[str]]
 Content = dict[Relation, Counter[tuple[Any, ...]]]
@@ -25,14 +25,13 @@ def whole(columns: Columns) -> list[Lookup]:
 def check_held(source: Source, replay: Replay, write: Callable[[], object], lookups: Sequence[Lookup] = ()) -> Visit:
     """A held snapshot shows what was delivered up to its visit, and goes on to while others write, until released."""
     questions = [*lookups, *whole(replay.columns)]
-    visit = source.visit(lookups, hold=True)
+    visit = source.visit(hold=True)
     assert replay.apply(visit) == []
-    assert replay.compare(visit, lookups) == []
-    assert wrong(replay, questions, source.look(questions)) == []
+    assert replay.compare(source.look(questions), questions) == []
     write()
-    assert wrong(replay, questions, source.look(questions)) == []
+    assert replay.compare(source.look(questions), questions) == []
     assert content_of(source) == nonempty(replay.tables)
-    assert wrong(replay, questions, source.look(questions)) == []
+    assert replay.compare(source.look(questions), questions) == []
     with pytest.raises(SourceError, match="already held"):
         source.visit()
     source.release()
@@ -42,10 +41,6 @@ def check_held(source: Source, replay: Replay, write: Callable[[], object], look
     with pytest.raises(SourceError, match="no snapshot is held"):
         source.parts()
     return visit
-
-
-def wrong(replay: Replay, lookups: Sequence[Lookup], answers: tuple[LookupAnswer, ...]) -> list[str]:
-    return replay.compare(Visit((), {}, answers, ""), lookups)
 
 
 def content_of(source: Source) -> Content:

@@ -13,7 +13,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.proving.oracle import Ledger, Replay
-from weir.sources.source import TRANSACTION, WEIGHT, LookupAnswer, Transaction, Visit
+from weir.sources.source import TRANSACTION, WEIGHT, Transaction, Visit
 
 ITEM, LEDGER = Relation("shop", "item"), Relation("shop", "ledger")
 COLUMNS = {ITEM: ("id", "tx"), LEDGER: ("id", "growth")}
@@ -25,16 +25,14 @@ def table(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> pa.Table
     return pa.table({name: list(column) for name, column in zip(columns, values, strict=True)})
 
 
-def visit(
-    item: Iterable[Signed] = (), ledger: Iterable[Signed] = (), answers: Iterable[pa.Table] = (), many: int = 1
-) -> Visit:
+def visit(item: Iterable[Signed] = (), ledger: Iterable[Signed] = (), many: int = 1) -> Visit:
     changes = {
         relation: table((*COLUMNS[relation], WEIGHT, TRANSACTION), [(*row, w, t) for t, w, row in signed])
         for relation, signed in ((ITEM, list(item)), (LEDGER, list(ledger)))
         if signed
     }
     names = tuple(Transaction(str(number)) for number in range(many))
-    return Visit(names, changes, tuple(LookupAnswer(rows) for rows in answers), "p")
+    return Visit(names, changes, "p")
 
 
 def replay(one_each: bool = True, ledger: bool = False) -> Replay:
@@ -82,7 +80,7 @@ def test_whole_table_answers(rows: list[tuple[int, int]], right: bool) -> None:
     """A whole-table answer is right exactly when it is the replayed bag."""
     it = replay()
     it.apply(visit([(0, 1, (1, 7)), (0, 1, (2, 8))]))
-    problems = it.compare(visit(answers=[table(("id", "tx"), rows)]), [Lookup(ITEM, ("id", "tx"))])
+    problems = it.compare((table(("id", "tx"), rows),), [Lookup(ITEM, ("id", "tx"))])
     assert (problems == []) is right
 
 
@@ -91,9 +89,9 @@ def test_key_answers_are_restricted_and_projected() -> None:
     it = replay()
     it.apply(visit([(0, 1, (1, 7)), (0, 1, (1, 8)), (0, 1, (2, 8))]))
     lookup = Lookup(ITEM, ("id",), ("id",), keys(1, 5))
-    assert it.compare(visit(answers=[table(("id",), [(1,), (1,)])]), [lookup]) == []
-    assert it.compare(visit(answers=[table(("id",), [(1,)])]), [lookup])
-    assert it.compare(visit(answers=[table(("id",), [(1,), (1,), (2,)])]), [lookup])
+    assert it.compare((table(("id",), [(1,), (1,)]),), [lookup]) == []
+    assert it.compare((table(("id",), [(1,)]),), [lookup])
+    assert it.compare((table(("id",), [(1,), (1,), (2,)]),), [lookup])
 
 
 def test_inexact_lookups_may_answer_more_but_not_anything() -> None:
@@ -102,14 +100,14 @@ def test_inexact_lookups_may_answer_more_but_not_anything() -> None:
     it.apply(visit([(0, 1, (1, 7)), (0, 1, (2, 8))]))
     lookup = Lookup(ITEM, ("id", "tx"), ("id",), keys(1))
     more, invented = [(1, 7), (2, 8)], [(1, 7), (3, 8)]
-    assert it.compare(visit(answers=[table(("id", "tx"), more)]), [lookup], exact=False) == []
-    assert it.compare(visit(answers=[table(("id", "tx"), invented)]), [lookup], exact=False)
-    assert it.compare(visit(answers=[table(("id", "tx"), [])]), [lookup], exact=False)
+    assert it.compare((table(("id", "tx"), more),), [lookup], exact=False) == []
+    assert it.compare((table(("id", "tx"), invented),), [lookup], exact=False)
+    assert it.compare((table(("id", "tx"), []),), [lookup], exact=False)
 
 
 def test_a_missing_answer_is_wrong() -> None:
     """As many answers as lookups, or it is wrong."""
-    assert replay().compare(visit(), [Lookup(ITEM, ("id",))])
+    assert replay().compare((), [Lookup(ITEM, ("id",))])
 
 
 def test_ledger_accepts_whole_transactions() -> None:

@@ -23,7 +23,7 @@ from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.proving.oracle import Follower, Replay
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
-from weir.sources.sqlite import SqliteSource
+from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install, remove
 from weir.sources.sqlite.connection import explained
 
@@ -54,7 +54,7 @@ def writer(path: Path) -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture
 def source(path: Path) -> Iterator[SqliteSource]:
-    made = SqliteSource("shop", path, busy_seconds=0.2)
+    made = SqliteSource(SqliteOptions("shop", str(path), busy_seconds=0.2))
     yield made
     made.close()
 
@@ -102,7 +102,7 @@ def test_odd_file_names_and_links(tmp_path: Path) -> None:
         link.symlink_to(file)
         install(link, ["item", "part"])
         for name in (file, link):
-            source = SqliteSource("shop", name)
+            source = SqliteSource(SqliteOptions("shop", str(name)))
             follower = Follower(source, COLUMNS)
             run(
                 writer, "DELETE FROM item", "INSERT INTO item VALUES (1, 'x', 0)", "INSERT INTO item VALUES (2, 'x', 0)"
@@ -154,7 +154,7 @@ def test_care_of_the_database_changes_nothing(source: SqliteSource, writer: sqli
 
 def test_the_write_ahead_log_does_not_grow_for_ever(path: Path, writer: sqlite3.Connection) -> None:
     """Although a snapshot is always held, the log is begun anew once it is large, and no boundary is lost."""
-    source = SqliteSource("shop", path, large_wal=200_000)
+    source = SqliteSource(SqliteOptions("shop", str(path)), large_wal=200_000)
     follower = Follower(source, COLUMNS)
     for number in range(400):
         run(writer, f"INSERT INTO item VALUES ({number}, '{'x' * 3000}', 0)")
@@ -197,14 +197,14 @@ def test_global_transactions(source: SqliteSource, writer: sqlite3.Connection) -
 
 def test_global_transactions_of_the_time_away(path: Path, writer: sqlite3.Connection) -> None:
     """Where transactions of the time away come together, those that name a global one are still apart."""
-    follower = Follower(SqliteSource("shop", path), COLUMNS)
+    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
     for number in (2, 3):
         marker = f"INSERT INTO weir_global_transaction VALUES ('g{number}', 'shop,crm')"
         transaction(writer, marker, f"INSERT INTO item VALUES ({number}, 'x', 0)")
     writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    again = SqliteSource("shop", path)
+    again = SqliteSource(SqliteOptions("shop", str(path)))
     again.watch(COLUMNS)
     again.resume(follower.position)
     visit = again.visit()
@@ -226,7 +226,7 @@ def test_a_wrong_marker_is_refused(source: SqliteSource, writer: sqlite3.Connect
 
 def resumed(path: Path, follower: Follower) -> Follower:
     """A new connection that goes on where the follower's stopped."""
-    source = SqliteSource("shop", path)
+    source = SqliteSource(SqliteOptions("shop", str(path)))
     again = Follower(source, COLUMNS, follower.replay)
     source.resume(follower.position)
     return again
@@ -234,7 +234,7 @@ def resumed(path: Path, follower: Follower) -> Follower:
 
 def test_resume_delivers_what_was_missed(path: Path, writer: sqlite3.Connection) -> None:
     """What was committed while away comes once; what a lost visit had shown comes again."""
-    follower = Follower(SqliteSource("shop", path), COLUMNS)
+    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
     follower.source.visit()  # lost: the warehouse died before its commit
     follower.source.close()
@@ -248,7 +248,7 @@ def test_resume_delivers_what_was_missed(path: Path, writer: sqlite3.Connection)
 
 def test_what_was_missed_may_come_as_one_but_never_split(path: Path, writer: sqlite3.Connection) -> None:
     """With the write-ahead log gone, the time away is one transaction; the next ones are told apart again."""
-    follower = Follower(SqliteSource("shop", path), COLUMNS)
+    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     for number in range(3):
         run(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)")
@@ -291,7 +291,7 @@ def test_acknowledge_gives_way_to_a_writer(source: SqliteSource, writer: sqlite3
 
 def trim_past(path: Path, writer: sqlite3.Connection) -> None:
     run(writer, "INSERT INTO item VALUES (7, 'x', 0)", "INSERT INTO item VALUES (8, 'x', 0)")
-    other = Follower(SqliteSource("shop", path), COLUMNS)
+    other = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     other.source.acknowledge(other.position)
     other.source.close()
 
@@ -319,7 +319,7 @@ def only_remove(path: Path, writer: sqlite3.Connection) -> None:
 def test_a_lost_log_is_never_passed_over(path: Path, writer: sqlite3.Connection, loss: Any) -> None:
     """Where the log no longer reaches back, resuming says: load again."""
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
-    follower = Follower(SqliteSource("shop", path), COLUMNS)
+    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     loss(path, writer)
     with pytest.raises(LoadAgain, match="load the views that use this source again"):
@@ -348,7 +348,7 @@ def test_an_older_file_put_back_is_recognised(path: Path, tmp_path: Path) -> Non
 
     backup = shutil.copy(path, tmp_path / "backup.db")
     write("lost")
-    follower = Follower(SqliteSource("shop", path), COLUMNS)
+    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     shutil.copy(backup, path)
     with pytest.raises(LoadAgain, match="before the position"):
@@ -378,7 +378,7 @@ def test_a_visit_needs_a_beginning(source: SqliteSource) -> None:
 
 def keep_visiting(path: Path, position: str, journal: str) -> None:
     """A warehouse in a process of its own: writes down what it got, durably, then goes on."""
-    source = SqliteSource("shop", path)
+    source = SqliteSource(SqliteOptions("shop", str(path)))
     source.watch(COLUMNS)
     source.resume(position)
     with open(journal, "a") as kept:
@@ -407,7 +407,7 @@ def read_journal(journal: Path, replay: Replay) -> str:
 def test_killed_visitors_resume_exactly(path: Path, tmp_path: Path, writer: sqlite3.Connection) -> None:
     """kill -9 of the visiting process at any moment: the next one goes on without loss or repetition."""
     dice, spawn = random.Random(4), multiprocessing.get_context("spawn")
-    first = Follower(SqliteSource("shop", path), COLUMNS)
+    first = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     first.source.close()
     position, number = first.position, 0
     for life in range(4):
@@ -449,7 +449,6 @@ def test_describe(source: SqliteSource, writer: sqlite3.Connection) -> None:
     assert tables["item"].indexes == (("id",),)
     assert described.unmapped == {Relation("shop", "odd"): {"a": "", "b": "NUMERIC"}}
     assert [(f.severity, f.problem) for f in described.findings] == [("error", "table 'odd' is not captured")]
-    assert described.settings["journal_mode"] == "wal"
 
 
 def test_sizes_are_known_without_counting(source: SqliteSource, writer: sqlite3.Connection) -> None:
@@ -500,12 +499,10 @@ def test_loads_in_parts_are_the_table_once(source: SqliteSource, writer: sqlite3
 
 
 def test_snapshots_are_not_shared(source: SqliteSource) -> None:
-    """SQLite has no snapshot that others could read: hold gives none, and a reader is refused."""
+    """SQLite has no snapshot that others could read: hold gives none."""
     follower = Follower(source, COLUMNS)
     assert follower.source.visit(hold=True).snapshot is None
-    source.release()
-    with pytest.raises(SourceError, match="cannot share"):
-        source.reader(None)
+    assert not source.shares_snapshots
 
 
 # -- the schema changes ----------------------------------------------------------------------------------------------
@@ -565,7 +562,7 @@ def test_changes_that_do_not_matter_do_not_stop(path: Path, source: SqliteSource
 def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     """A wrong path is said to be wrong, and no empty database appears."""
     with pytest.raises(SourceError, match="no SQLite database at"):
-        SqliteSource("shop", tmp_path / "absent.db").describe()
+        SqliteSource(SqliteOptions("shop", str(tmp_path / "absent.db"))).describe()
     assert not (tmp_path / "absent.db").exists()
 
 
@@ -573,7 +570,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     """A file that is no database, or an encrypted one, is named as such."""
     (tmp_path / "text.db").write_text("no database at all, but long enough to be looked at" * 50)
     with pytest.raises(SourceError, match="is not a SQLite database"):
-        SqliteSource("shop", tmp_path / "text.db").describe()
+        SqliteSource(SqliteOptions("shop", str(tmp_path / "text.db"))).describe()
 
 
 def test_a_damaged_file_is_named(path: Path, source: SqliteSource, writer: sqlite3.Connection) -> None:
@@ -586,7 +583,7 @@ def test_a_damaged_file_is_named(path: Path, source: SqliteSource, writer: sqlit
         file.seek((page - 1) * 4096)
         file.write(b"\xde\xad" * 2048)
     with pytest.raises(SourceError, match="is damaged"):
-        Follower(SqliteSource("shop", path), COLUMNS)
+        Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
 
 
 def test_a_locked_file_is_named(path: Path, writer: sqlite3.Connection) -> None:
@@ -596,7 +593,7 @@ def test_a_locked_file_is_named(path: Path, writer: sqlite3.Connection) -> None:
     writer.execute("PRAGMA journal_mode = DELETE").fetchall()
     run(writer, "BEGIN EXCLUSIVE")
     with pytest.raises(SourceError, match="is locked by another program"):
-        SqliteSource("shop", path, busy_seconds=0.1).describe()
+        SqliteSource(SqliteOptions("shop", str(path), busy_seconds=0.1)).describe()
 
 
 def test_a_file_that_cannot_be_written_is_named(path: Path) -> None:
@@ -622,6 +619,5 @@ def test_a_row_read_through_keys_belongs_to_the_same_moment(source: SqliteSource
     follower = Follower(source, COLUMNS)
     keys = MemoryBag.of(Schema.parse("item bigint, line bigint"), [(1, 1), (2, 1), (9, 9)])
     run(writer, "INSERT INTO part VALUES (1, 1, 0.5), (2, 1, 1.5), (3, 1, 2.5)")
-    visit = follower.check([Lookup(PART, ("size",), ("item", "line"), keys)])
-    assert sorted(visit.answers[0].rows.column("size").to_pylist()) == [0.5, 1.5]
-    assert visit.answers[0].indexed
+    follower.check([Lookup(PART, ("size",), ("item", "line"), keys)])
+    assert sorted(follower.answers[0].column("size").to_pylist()) == [0.5, 1.5]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from weir.algebra.catalog import Relation
 from weir.proving.oracle import Follower
 from weir.sources.source import SourceError
-from weir.sources.sqlite import SqliteSource
+from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install, remove
 
 SHAPES = {
@@ -83,7 +83,7 @@ def test_any_statements_replay_to_the_table(shape: str, steps: list[Step], recur
     with database(SHAPES[shape]) as (path, writer):
         install(path, [name])
         writer.execute(f"PRAGMA recursive_triggers = {recursive}")
-        source = SqliteSource("shop", path)
+        source = SqliteSource(SqliteOptions("shop", str(path)))
         names = [column for (column,) in writer.execute("SELECT name FROM pragma_table_xinfo(?)", (name,))]
         follower = Follower(source, {Relation("shop", name): names})
         with contextlib.closing(source):
@@ -107,7 +107,7 @@ def test_rows_that_a_replace_takes_along() -> None:
     """
     with database(schema) as (path, writer):
         install(path, ["p", "c", "audit"])
-        source = SqliteSource("shop", path)
+        source = SqliteSource(SqliteOptions("shop", str(path)))
         columns = {"p": ("id", "up"), "c": ("id", "p"), "audit": ("n",)}
         follower = Follower(source, {Relation("shop", table): names for table, names in columns.items()})
         writer.execute("PRAGMA foreign_keys = ON")
@@ -148,7 +148,7 @@ def test_an_altered_table_gets_new_triggers() -> None:
         install(path, ["t", "u"])
         writer.execute("ALTER TABLE t ADD COLUMN b TEXT")
         assert install(path, ["t", "u"]) == ["t"]
-        source = SqliteSource("shop", path)
+        source = SqliteSource(SqliteOptions("shop", str(path)))
         follower = Follower(source, {Relation("shop", "t"): ("a", "b")})
         writer.execute("INSERT INTO t VALUES (1, 'x')")
         follower.check()
@@ -183,7 +183,7 @@ def test_wide_tables() -> None:
     wide = ", ".join(f"{name} INT" for name in names)
     with database(f"CREATE TABLE t ({wide}); CREATE TABLE u (a INT)") as (path, writer):
         install(path, ["u", "t"])
-        source = SqliteSource("shop", path)
+        source = SqliteSource(SqliteOptions("shop", str(path)))
         follower = Follower(source, {Relation("shop", "t"): names})
         writer.execute(f"INSERT INTO t VALUES ({', '.join('?' * 300)})", range(300))
         writer.execute("UPDATE t SET c299 = 0")
@@ -236,7 +236,7 @@ def test_names_and_values_inject_nothing(table: str, names: list[str], values: l
             return  # SQLite itself has no such name
         before = objects(writer)
         install(path, [table])
-        source = SqliteSource("shop", path)
+        source = SqliteSource(SqliteOptions("shop", str(path)))
         follower = Follower(source, {Relation("shop", table): names})
         for value in values:
             writer.execute(f"INSERT OR REPLACE INTO {quoted(table)} ({quoted(names[0])}) VALUES (?)", (value,))

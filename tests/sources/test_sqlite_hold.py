@@ -20,7 +20,7 @@ from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.proving.oracle import Replay
 from weir.sources.source import LoadAgain, SourceError
-from weir.sources.sqlite import SqliteSource, install
+from weir.sources.sqlite import SqliteOptions, SqliteSource, install
 
 ITEM, PART = Relation("shop", "item"), Relation("shop", "part")
 COLUMNS = {ITEM: ("id", "name"), PART: ("item", "line")}
@@ -51,7 +51,7 @@ def writer(path: Path) -> Iterator[sqlite3.Connection]:
 @pytest.fixture
 def reopen(path: Path) -> Callable[[], SqliteSource]:
     def open_source() -> SqliteSource:
-        source = SqliteSource("shop", path)
+        source = SqliteSource(SqliteOptions("shop", str(path)))
         source.watch(COLUMNS)
         return source
 
@@ -84,7 +84,7 @@ def test_the_write_ahead_log_starts_anew_after_a_long_hold(path: Path, writer: s
     """While a snapshot is held the log only grows; a visit after its release lets SQLite begin it again, and no
     transaction is lost or merged by that.
     """
-    source = SqliteSource("shop", path, large_wal=100_000)
+    source = SqliteSource(SqliteOptions("shop", str(path)), large_wal=100_000)
     source.watch(COLUMNS)
     replay, wal = Replay(COLUMNS), Path(f"{path}-wal")
     replay.load(source)
@@ -114,7 +114,7 @@ def test_a_held_snapshot_is_asked_from_another_thread(
     found: list[int] = []
     for act in (
         lambda: found.append(len(source.visit(hold=True).transactions)),
-        lambda: found.append(source.look(whole(COLUMNS))[1].rows.num_rows),
+        lambda: found.append(source.look(whole(COLUMNS))[1].num_rows),
         lambda: found.append(sum(batch.num_rows for part in source.parts() for batch in source.read(part))),
         source.release,
         source.close,
@@ -166,7 +166,7 @@ def test_a_view_that_is_ahead_skips_what_it_has(reopen: Callable[[], SqliteSourc
 
 
 def deliver_elsewhere(path: Path, first: str, second: str, results: multiprocessing.SimpleQueue[list[bool]]) -> None:
-    source = SqliteSource("shop", path)
+    source = SqliteSource(SqliteOptions("shop", str(path)))
     source.watch(COLUMNS)
     source.resume(first, [second])
     results.put([source.holds(second, transaction) for transaction, _ in deliver(source)])
@@ -222,7 +222,7 @@ def test_a_table_that_a_later_view_brought_begins_there(path: Path, writer: sqli
     """It was captured only after the older position, with fewer columns at first: none of that stops the source, and
     what comes after the position of its load is delivered.
     """
-    source = SqliteSource("shop", path)
+    source = SqliteSource(SqliteOptions("shop", str(path)))
     source.watch({ITEM: COLUMNS[ITEM]})
     first = source.load().position
     source.close()
@@ -231,7 +231,7 @@ def test_a_table_that_a_later_view_brought_begins_there(path: Path, writer: sqli
     run(writer, "INSERT INTO later VALUES (1)", "ALTER TABLE later ADD COLUMN y TEXT")
     install(path, ["later"])
     later = Relation("shop", "later")
-    both = SqliteSource("shop", path)
+    both = SqliteSource(SqliteOptions("shop", str(path)))
     both.watch({ITEM: COLUMNS[ITEM], later: ("x", "y")})
     run(writer, "INSERT INTO later VALUES (2, 'b')")
     second = both.load().position
@@ -247,7 +247,7 @@ def test_a_table_that_a_later_view_brought_begins_there(path: Path, writer: sqli
 
 def test_a_table_that_no_position_covers_begins_with_the_next_visit(path: Path, writer: sqlite3.Connection) -> None:
     """Even one that was captured just now."""
-    source = SqliteSource("shop", path)
+    source = SqliteSource(SqliteOptions("shop", str(path)))
     source.watch({ITEM: COLUMNS[ITEM]})
     position = source.load().position
     source.close()
@@ -256,7 +256,7 @@ def test_a_table_that_no_position_covers_begins_with_the_next_visit(path: Path, 
     later = Relation("shop", "later")
 
     def open_both() -> SqliteSource:
-        both = SqliteSource("shop", path)
+        both = SqliteSource(SqliteOptions("shop", str(path)))
         both.watch({ITEM: COLUMNS[ITEM], later: ("x",)})
         return both
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,12 +18,12 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Column, Schema, parse_type
-from weir.proving.oracle import Follower
+from weir.proving.oracle import Follower, ask
 from weir.sources.source import SourceError
-from weir.sources.sqlite import SqliteSource
+from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install
 from weir.sources.sqlite.catalog import mapped_type
-from weir.sources.sqlite.lookup import MOST_BOUND
+from weir.sources.sqlite.lookup import MOST_BOUND, bound_keys, rows_for
 from weir.sources.sqlite.values import Misfit, stored_forms, to_arrow
 
 T = Relation("shop", "t")
@@ -35,7 +35,7 @@ def table(path: Path, columns: str) -> Iterator[tuple[sqlite3.Connection, Sqlite
     with contextlib.closing(sqlite3.connect(path / "shop.db", isolation_level=None)) as writer:
         writer.execute(f"CREATE TABLE t (n INTEGER PRIMARY KEY, {columns})")
         install(path / "shop.db", ["t"])
-        with contextlib.closing(SqliteSource("shop", path / "shop.db")) as source:
+        with contextlib.closing(SqliteSource(SqliteOptions("shop", str(path / "shop.db")))) as source:
             yield writer, source
 
 
@@ -94,9 +94,9 @@ def test_every_way_out_gives_the_same_value(tmp_path: Path, declared: str, store
         writer.execute("INSERT INTO t VALUES (2, ?)", (stored,))
         writer.execute("UPDATE t SET n = 3 WHERE n = 1")
         asked = [Lookup(T, ("n", "v"), ("v",), keys(str(type_), expected))] if expected is not None else []
-        visit = follower.check(asked)
+        follower.check(asked)
         assert follower.replay.tables[T] == {(2, expected): 1, (3, expected): 1}
-        assert [answer.rows.num_rows for answer in visit.answers] == [2] * len(visit.answers)
+        assert [answer.num_rows for answer in follower.answers] == [2] * (len(asked) + 1)
 
 
 MISFITS = [
@@ -133,7 +133,7 @@ def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: 
     """Table, column and row are named by load, change and answer alike; other columns are not disturbed."""
     with table(tmp_path, f"v {declared}, w TEXT") as (writer, source):
         follower = Follower(source, {T: ("n", "v")})
-        beside = Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "w")})
+        beside = Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
         writer.execute("INSERT INTO t VALUES (42, ?, 'fine')", (stored,))
         named = f"table shop.t, column 'v', row .*n=42.*{words}"
         with pytest.raises(SourceError, match=named):
@@ -142,7 +142,7 @@ def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: 
         with pytest.raises(SourceError, match=named):
             follower.check()
         with pytest.raises(SourceError, match=named):
-            Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "v")})
+            Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
         beside.check()
         beside.source.close()
 
@@ -151,13 +151,13 @@ def test_text_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
     """A string cannot hold stray bytes; the row is named, and a view that does not use the column goes on."""
     with table(tmp_path, "v TEXT, w TEXT") as (writer, source):
         follower = Follower(source, {T: ("n", "v")})
-        beside = Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "w")})
+        beside = Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
         writer.execute("INSERT INTO t VALUES (42, CAST(x'61ff62' AS TEXT), 'fine')")
         for attempt in (source.visit, follower.check):
             with pytest.raises(SourceError, match=r"column 'v', row \(n=42"):
                 attempt()
         with pytest.raises(SourceError, match=r"column 'v', row \(n=42"):
-            Follower(SqliteSource("shop", tmp_path / "shop.db"), {T: ("n", "v")})
+            Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
         beside.check()
         writer.execute("INSERT INTO t VALUES (43, 'later', 'fine')")
         beside.check()
@@ -232,19 +232,32 @@ def test_lookups_of_any_size(tmp_path: Path, many: int) -> None:
         follower = Follower(source, {T: ("n", "a", "b")})
         pairs = MemoryBag.of(Schema.parse("a bigint, b string"), [(i % 7, f"k{i}") for i in range(many)])
         single = Lookup(T, ("n",), ("n",), keys("bigint", *range(many), name="n"))
-        visit = follower.check([single, Lookup(T, ("n", "a"), ("a", "b"), pairs)])
-        assert [answer.rows.num_rows for answer in visit.answers] == [min(many, 1000)] * 2 + [1000]
-        assert [answer.indexed for answer in visit.answers] == [True] * 3
+        lookups = [single, Lookup(T, ("n", "a"), ("a", "b"), pairs)]
+        follower.check(lookups)
+        assert [answer.num_rows for answer in follower.answers] == [min(many, 1000)] * 2 + [1000]
+        assert ["SEARCH t USING" in plan(writer, lookup) for lookup in lookups] == [True, True]
 
 
-def test_a_lookup_says_whether_an_index_served_it(tmp_path: Path) -> None:
-    """A column without index is scanned, and the answer says so; an index made later is noticed."""
+def plan(database: sqlite3.Connection, lookup: Lookup) -> str:
+    """How SQLite finds the rows of a lookup, in its own words."""
+
+    def explain(database: sqlite3.Connection, statement: str, values: Sequence[Any]) -> list[Any]:
+        return database.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+
+    assert lookup.keys is not None
+    return "; ".join(step for *_, step in rows_for(database, lookup, bound_keys(lookup, lookup.keys.schema), explain))
+
+
+def test_an_index_serves_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    """A column without index is scanned; with one its rows are found by it, and ``describe`` tells."""
     with table(tmp_path, "v TEXT") as (writer, source):
         follower = Follower(source, {T: ("n", "v")})
         by_value = Lookup(T, ("n",), ("v",), keys("string", "x", "y"))
-        assert not follower.check([by_value]).answers[0].indexed
+        assert plan(writer, by_value) == "SCAN t"
         writer.execute("CREATE INDEX by_v ON t (v)")
-        assert follower.check([by_value]).answers[0].indexed
+        assert plan(writer, by_value).startswith("SEARCH t USING COVERING INDEX by_v")
+        assert source.describe().tables[0].indexes == (("n",), ("v",))
+        follower.check([by_value])
 
 
 def test_null_keys_are_never_sent(tmp_path: Path) -> None:
@@ -254,9 +267,8 @@ def test_null_keys_are_never_sent(tmp_path: Path) -> None:
         follower = Follower(source, {T: ("n", "a", "b")})
         pairs = MemoryBag.of(Schema.parse("a bigint, b bigint"), [(None, 1), (2, None), (3, 3), (None, None)])
         nothing = Lookup(T, ("n",), ("a",), keys("bigint", None, name="a"))
-        visit = follower.check([Lookup(T, ("n",), ("a", "b"), pairs), nothing])
-        assert visit.answers[0].rows.to_pylist() == [{"n": 3}]
-        assert visit.answers[1].rows.num_rows == 0
+        follower.check([Lookup(T, ("n",), ("a", "b"), pairs), nothing])
+        assert [answer.to_pylist() for answer in follower.answers[:2]] == [[{"n": 3}], []]
 
 
 def test_loose_collations_give_each_row_once(tmp_path: Path) -> None:
@@ -268,8 +280,8 @@ def test_loose_collations_give_each_row_once(tmp_path: Path) -> None:
         writer.execute("INSERT INTO t VALUES (1, 'x', 'y')")
         follower = Follower(source, {T: ("n", "v", "w")})
         both = MemoryBag.of(Schema.parse("v string, w string"), [("x", "y"), ("X", "Y"), ("x", "Y")])
-        visit = source.visit([Lookup(T, ("n",), ("v",), keys("string", "x", "X")), Lookup(T, ("n",), ("v", "w"), both)])
-        assert [answer.rows.num_rows for answer in visit.answers] == [1, 1]
+        lookups = [Lookup(T, ("n",), ("v",), keys("string", "x", "X")), Lookup(T, ("n",), ("v", "w"), both)]
+        assert [answer.num_rows for answer in ask(source, lookups)[1]] == [1, 1]
         follower.check()
 
 
@@ -280,4 +292,5 @@ def test_keys_that_sqlite_cannot_hold_find_nothing(tmp_path: Path) -> None:
         follower = Follower(source, {T: ("n", "v", "d")})
         strange = Lookup(T, ("n",), ("v",), keys("string", "x", "\ud800"))
         large = Lookup(T, ("n",), ("d",), keys("decimal(30,0)", Decimal(5), Decimal(10) ** 29, name="d"))
-        assert [answer.rows.num_rows for answer in follower.check([strange, large]).answers] == [1, 1, 1]
+        follower.check([strange, large])
+        assert [answer.num_rows for answer in follower.answers] == [1, 1, 1]

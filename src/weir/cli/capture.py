@@ -11,8 +11,9 @@ from weir.algebra.errors import WeirError
 from weir.cli.terminal import print_lines
 from weir.project.kinds import KINDS as KINDS_OF_SOURCE
 from weir.project.kinds import dsn_keys, specify
+from weir.sources.installing import Capture
 
-KINDS = ("sqlite", "postgres-triggers", "postgres", "mariadb", "mysql")
+KINDS = tuple(name for name, kind in KINDS_OF_SOURCE.items() if kind.capture)
 _SOURCE = "source"  # the name of a source that is given by options
 
 capture_app = typer.Typer(help="Install, remove and inspect what captures changes in a database.", no_args_is_help=True)
@@ -57,22 +58,14 @@ class Given:
     allow_plaintext: bool = False
     authority: str = ""
 
-    def capture(self) -> Any:
+    def capture(self) -> Capture:
         """What the kind needs; its driver is loaded only now."""
         if self.kind not in KINDS:
             raise WeirError(f"unknown kind '{self.kind}': use one of {', '.join(KINDS)}")
         if not self.path and self.kind == "sqlite":
             raise WeirError("sqlite: name the file: --path FILE")
-        from weir.operation import capture as kinds
-
         options = specify(_SOURCE, self.kind, self._keys()).options
-        if self.kind == "sqlite":
-            return kinds.SqliteCapture(self.path)
-        if self.kind in ("mariadb", "mysql"):
-            return kinds.MysqlCapture(options)
-        if self.kind == "postgres":
-            return kinds.PostgresCapture(options)
-        return kinds.PostgresTriggersCapture(options, self.reader)
+        return KINDS_OF_SOURCE[self.kind].capture_class(options, self.reader)
 
     def _keys(self) -> dict[str, Any]:
         """The options that were given and that the kind has; what the DSN says wins over them."""

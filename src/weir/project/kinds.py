@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, create_model
 from weir.algebra.errors import WeirError
 from weir.algebra.suggestion import did_you_mean
 from weir.project.keys import SECRET, STRICT, Problem, WrongKeys, checked
+from weir.sources.installing import Capture
 from weir.sources.secrets import read_secret
 from weir.sources.source import Source
 
@@ -28,21 +29,13 @@ _OUR_OWN = ("name", "kind")  # fields that are not the user's keys
 
 
 @dataclass(frozen=True)
-class SqliteOptions:
-    """One SQLite file."""
-
-    name: str
-    path: str
-    busy_seconds: float = 5.0  # at most so long for a lock that another program holds
-
-
-@dataclass(frozen=True)
 class Kind:
-    """A kind of source. ``options`` and ``source`` name classes as ``module:class``."""
+    """A kind of source. ``options``, ``source`` and ``capture`` name classes as ``module:class``."""
 
     name: str
     options: str
     source: str
+    capture: str = ""  # what ``weir capture`` installs, where there is something to install or to look at
     paths: tuple[str, ...] = ()  # keys that hold a path
     authority: str = ""  # the key of the file with the authority's certificate
     server: bool = True
@@ -53,35 +46,44 @@ class Kind:
         return cast(type[Any], _load(self.options))
 
     @property
+    def capture_class(self) -> type[Capture]:
+        return cast(type[Capture], _load(self.capture))
+
+    @property
     def keys(self) -> list[str]:
         own = [each.name for each in fields(self.options_class) if each.name not in _OUR_OWN]
         return [*own, "dsn"] if self.server else own
 
 
-_POSTGRES = ("weir.sources.postgres.options:PostgresOptions", ("sslrootcert", "sslcert", "sslkey"), "sslrootcert")
-_MYSQL = ("weir.sources.mysql.options:MysqlOptions", ("tls_ca", "tls_cert", "tls_key", "unix_socket"), "tls_ca")
+_POSTGRES = "weir.sources.postgres"
+_MYSQL = (
+    "weir.sources.mysql.options:MysqlOptions", "weir.sources.mysql.source:MysqlSource",
+    "weir.sources.mysql.installing:MysqlCapture", ("tls_ca", "tls_cert", "tls_key", "unix_socket"), "tls_ca",
+)  # fmt: skip
 
 
-def _postgres(name: str, source: str) -> Kind:
-    return Kind(name, _POSTGRES[0], source, *_POSTGRES[1:])
-
-
-def _mysql(name: str) -> Kind:
-    return Kind(name, _MYSQL[0], "weir.sources.mysql.source:MysqlSource", *_MYSQL[1:])
+def _postgres(name: str, source: str, capture: str) -> Kind:
+    return Kind(
+        name, f"{_POSTGRES}.options:PostgresOptions", f"{_POSTGRES}.{source}", f"{_POSTGRES}.installing:{capture}",
+        ("sslrootcert", "sslcert", "sslkey"), "sslrootcert",
+    )  # fmt: skip
 
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("sqlite", f"{__name__}:SqliteOptions", f"{__name__}:_open_sqlite", ("path",), server=False),
-        _postgres("postgres", "weir.sources.postgres.replication:PostgresSource"),
-        _postgres("postgres-triggers", "weir.sources.postgres.triggers:PostgresTriggersSource"),
-        _mysql("mariadb"),
-        _mysql("mariadb-locks"),
-        _mysql("mysql"),
+        Kind(
+            "sqlite", "weir.sources.sqlite.options:SqliteOptions", "weir.sources.sqlite.source:SqliteSource",
+            "weir.sources.sqlite.installing:SqliteCapture", ("path",), server=False,
+        ),
+        _postgres("postgres", "replication:PostgresSource", "PostgresCapture"),
+        _postgres("postgres-triggers", "triggers:PostgresTriggersSource", "PostgresTriggersCapture"),
+        Kind("mariadb", *_MYSQL),
+        Kind("mariadb-locks", *_MYSQL),
+        Kind("mysql", *_MYSQL),
         Kind(
             "files", "weir.sources.files.options:FilesOptions", "weir.sources.files.source:FilesSource",
-            ("folder", "work"), server=False, marks=False,
+            paths=("folder", "work"), server=False, marks=False,
         ),
     )
 }  # fmt: skip
@@ -189,12 +191,6 @@ def _model(kind: str) -> type[BaseModel]:
             needed = each.default is MISSING and each.default_factory is MISSING
             keys[_FIELD + each.name] = (hints[each.name], Field(... if needed else None, alias=each.name))
     return cast(type[BaseModel], create_model(f"Keys of {kind}", __config__=STRICT, **cast(Any, keys)))
-
-
-def _open_sqlite(options: SqliteOptions) -> Source:
-    from weir.sources.sqlite.source import SqliteSource
-
-    return SqliteSource(options.name, options.path, options.busy_seconds)
 
 
 def _load(place: str) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.types import NAN
-from weir.sources.source import TRANSACTION, WEIGHT, LookupAnswer, Source, Visit
+from weir.sources.source import TRANSACTION, WEIGHT, Answers, Source, Visit
 
 Row = tuple[Any, ...]
 Rows = Counter[Row]  # a row and how often it occurs; below zero: deleted before it was there
@@ -93,21 +93,21 @@ class Replay:
             if content[row] == 0:
                 del content[row]
 
-    def compare(self, visit: Visit, lookups: Sequence[Lookup], exact: bool = True) -> list[str]:
+    def compare(self, answers: Answers, lookups: Sequence[Lookup], exact: bool = True) -> list[str]:
         """One line per wrong answer.
 
         Without ``exact`` an answer may hold more of the table's rows than were asked for.
         """
-        if len(visit.answers) != len(lookups):
-            return [f"{len(visit.answers)} answers to {len(lookups)} lookups"] * max(len(lookups), 1)
-        pairs = zip(lookups, visit.answers, strict=True)
+        if len(answers) != len(lookups):
+            return [f"{len(answers)} answers to {len(lookups)} lookups"] * max(len(lookups), 1)
+        pairs = zip(lookups, answers, strict=True)
         return [problem for lookup, answer in pairs if (problem := self._difference(lookup, answer, exact))]
 
-    def _difference(self, lookup: Lookup, answer: LookupAnswer, exact: bool) -> str:
-        columns = tuple(answer.rows.column_names)
+    def _difference(self, lookup: Lookup, answer: pa.Table, exact: bool) -> str:
+        columns = tuple(answer.column_names)
         if columns != tuple(lookup.columns):
             return f"the answer for {lookup.relation} has the columns {columns}, not {lookup.columns}"
-        got = Counter(rows_of(answer.rows, columns))
+        got = Counter(rows_of(answer, columns))
         if not exact and lookup.keys is not None:
             if extra := got - self._expected(Lookup(lookup.relation, lookup.columns)):
                 return f"answer for {lookup.relation}: rows that the table does not hold: {_sample(extra)}"
@@ -137,11 +137,22 @@ class Inexact(WeirError):
     """A source delivered or answered something wrong."""
 
 
+def ask(source: Source, lookups: Sequence[Lookup]) -> tuple[Visit, Answers]:
+    """One visit and its answers, as a round makes them: hold, look, release."""
+    visit = source.visit(hold=True)
+    try:
+        return visit, source.look(lookups)
+    finally:
+        source.release()
+
+
 class Follower:
-    """A source and its replay, compared at every step.
+    """A source and its replay, compared at every step; ``answers`` are those of the last one.
 
     Begins with a first load unless told from which replay to go on.
     """
+
+    answers: Answers = ()
 
     def __init__(self, source: Source, columns: Mapping[Relation, Sequence[str]], replay: Replay | None = None) -> None:
         self.source = source
@@ -153,8 +164,8 @@ class Follower:
         """Visits with these lookups and one for every whole table; raises Inexact unless all is as replayed."""
         whole = [Lookup(relation, columns) for relation, columns in self.replay.columns.items()]
         questions = [*lookups, *whole]
-        visit = self.source.visit(questions)
-        problems = self.replay.apply(visit) + self.replay.compare(visit, questions)
+        visit, self.answers = ask(self.source, questions)
+        problems = self.replay.apply(visit) + self.replay.compare(self.answers, questions)
         if problems:
             raise Inexact("; ".join(problems[:5]))
         self.position = visit.position

@@ -28,7 +28,7 @@ from weir.rounds.delivery import pack
 from weir.rounds.readiness import Readiness
 from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
-from weir.sources.source import LookupAnswer
+from weir.sources.source import Answers
 from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.failures import asking, explained
 from weir.sweeping.job import Costs, Numbering, SweepOrder, sweep_on_spark
@@ -91,8 +91,8 @@ class Answering:
         points.reach(points.BETWEEN_HOPS)
         (found,) = channel.source.look((lookup,))
         keys: Any = lookup.keys
-        self._count(unit, Costs(1, 0 if keys is None else len(keys), found.rows.num_rows, found.rows.nbytes))
-        return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found.rows)
+        self._count(unit, Costs(1, 0 if keys is None else len(keys), found.num_rows, found.nbytes))
+        return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found)
 
     # -- by Spark ------------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Answering:
             self._server = LookupServer(self._look, self.host)
         return self._server.access(source, self.round)
 
-    def _look(self, source: str, round_: int, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def _look(self, source: str, round_: int, lookups: Sequence[Lookup]) -> Answers:
         """For a task of this round."""
         if round_ != self.round:
             raise WeirError(f"source {source}: the snapshot of round {round_} is gone")

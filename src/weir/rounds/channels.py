@@ -18,7 +18,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.life import Life, Table
 from weir.project.kinds import SourceSpec
-from weir.sources.source import LookupAnswer, Source, SourceError, Visit
+from weir.sources.source import Answers, Source, SourceError, Visit
 
 T = TypeVar("T")
 CLOSED, FOLLOWED, HELD, DOWN = "closed", "followed", "held", "down"
@@ -69,7 +69,7 @@ class Channel:
         assert self._source is not None
         return self._source
 
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         """Lookups in the held snapshot; to be called from any other thread."""
         return self.call(lambda source: source.look(lookups)).result()
 

@@ -1,10 +1,11 @@
 """What every kind of source offers: describe, load, visit, acknowledge.
 
 The algorithms stand on one promise: when an answer arrives, exactly the updates it saw have arrived before it. A real
-database sends changes and answers separately, so every contact is one **visit**: in one database snapshot, run the
-lookups (or none) and note the position; return the transactions that became visible since the last visit, then the
-answers, then the position. A kind of source is exact if its visit is, and one oracle proves it: *every answer equals
-the replay of exactly the transactions delivered before it*.
+database sends changes and answers separately, so every contact is one **visit**: it opens one database snapshot and
+delivers the transactions that became visible since the last visit, and the position. With ``hold`` the snapshot stays
+open, and every question is asked in it (``look``, ``parts``, or by a reader of the visit's ``snapshot``) until
+``release``. A kind of source is exact if its visit is, and one oracle proves it: *every answer equals the replay of
+exactly the transactions delivered before it*.
 
 A position names a set of transactions (a prefix of some legal serial order), not always a log offset. It is opaque text
 that the warehouse stores with its commit and hands back after a restart.
@@ -30,6 +31,7 @@ from weir.algebra.hops import Lookup
 from weir.messages import GlobalTransaction
 
 Position = str
+Answers = tuple[pa.Table, ...]  # per lookup its rows, exactly ``lookup.columns``, a row as often as it occurs
 TRANSACTION = "__transaction"
 LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
 
@@ -62,7 +64,6 @@ class Description:
 
     tables: tuple[Table, ...]
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
-    settings: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     rows: Mapping[Relation, int] = field(default_factory=dict)  # about so many, from the source's own statistics
 
@@ -76,19 +77,8 @@ class Transaction:
 
 
 @dataclass(frozen=True)
-class LookupAnswer:
-    """The rows of one lookup, exactly ``lookup.columns``, a row as often as it occurs.
-
-    ``indexed``: whether an index found the keys; True where the whole table was asked for.
-    """
-
-    rows: pa.Table
-    indexed: bool = True
-
-
-@dataclass(frozen=True)
 class Visit:
-    """What one snapshot showed: transactions in a legal serial order, never split; then the answers; then the position.
+    """What one snapshot showed: transactions in a legal serial order, never split; and the position.
 
     ``truncations`` names, per table, the transactions (by number) that deleted everything it held before them, where
     the log does not have those rows (TRUNCATE); ``changes`` then holds only what came after it in that
@@ -97,10 +87,9 @@ class Visit:
 
     transactions: tuple[Transaction, ...]
     changes: Mapping[Relation, pa.Table]
-    answers: tuple[LookupAnswer, ...]
     position: Position
     truncations: Mapping[Relation, tuple[int, ...]] = field(default_factory=dict)
-    snapshot: Any = None  # with ``hold``: a picklable token by which tasks read the same snapshot (see ``reader``)
+    snapshot: Any = None  # with ``hold``: a picklable token whose ``reader()`` reads it, in any process
 
 
 @dataclass(frozen=True)
@@ -133,7 +122,7 @@ class Source(ABC):
 
     @abstractmethod
     def describe(self) -> Description:
-        """Tables, types, keys, indexes, foreign keys, settings, and what is missing for ``watch``."""
+        """Tables, types, keys, indexes, foreign keys, and what is missing for ``watch``."""
 
     @abstractmethod
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
@@ -170,16 +159,16 @@ class Source(ABC):
         """Whether a position includes a transaction that is delivered (again)."""
 
     @abstractmethod
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        """One visit. With ``hold`` the snapshot stays open for ``look``, ``parts`` and ``reader`` until ``release``.
+    def visit(self, hold: bool = False) -> Visit:
+        """One visit. With ``hold`` the snapshot stays open for ``look``, ``parts`` and its readers until ``release``.
 
         Writers go on meanwhile (TRUNCATE and DDL may wait); another visit is refused. Kinds that cannot share a
         snapshot give None for it.
         """
 
     @abstractmethod
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        """More lookups in the held snapshot, over this source's own connection; from any thread, one at a time."""
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
+        """Lookups in the held snapshot, over this source's own connection; from any thread, one at a time."""
 
     @abstractmethod
     def parts(self) -> tuple[Partition, ...]:
@@ -187,10 +176,6 @@ class Source(ABC):
 
         Where snapshots are not shared, a part is read to its end before anything else is asked.
         """
-
-    @abstractmethod
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        """A reader of a held snapshot, from any process. Kinds that cannot share a snapshot raise SourceError."""
 
     @abstractmethod
     def release(self) -> None:
@@ -209,7 +194,7 @@ class SnapshotReader(ABC):
     """Lookups in one shared snapshot."""
 
     @abstractmethod
-    def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]: ...
+    def answer(self, lookups: Sequence[Lookup]) -> Answers: ...
 
     @abstractmethod
     def close(self) -> None: ...

@@ -314,8 +314,8 @@ class _Readers:
             (answer,) = self._open[source].answer((lookup,))
         keys: Any = lookup.keys
         sent = (len(keys), keys.table.nbytes) if keys is not None else (0, 0)
-        self._costs += Costs(1, sent[0], answer.rows.num_rows, answer.rows.nbytes + sent[1])
-        return answer.rows
+        self._costs += Costs(1, sent[0], answer.num_rows, answer.nbytes + sent[1])
+        return answer
 
 
 def _same_keys(one: Bag | None, other: Bag | None) -> bool:

@@ -20,11 +20,10 @@ from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
-from weir.sources.source import LookupAnswer, SnapshotReader, SourceError
+from weir.sources.source import Answers, SnapshotReader, SourceError
 from weir.sweeping.serving import Server
 
 _LOOPBACK = "127.0.0.1"
-Answers = tuple[LookupAnswer, ...]
 Ask = Callable[[str, int, Sequence[Lookup]], Answers]  # source, round, lookups
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.sources.files.producer import put_csv, tear
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.proving.oracle import Follower
+from weir.proving.oracle import Follower, ask
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.source import SchemaChanged, SourceError
 
@@ -49,8 +49,8 @@ def test_values_have_their_declared_types(source: FilesSource, tmp_path: Path) -
     follower = Follower(source, COLUMNS)
     put_csv(tmp_path, "sale", "2", text.replace(",3,-0.01", ",3,-0.02"))
     assert follower.check().changes[SALE].num_rows == 2
-    rows = follower.source.visit([Lookup(SALE, COLUMNS[SALE])]).answers[0].rows.to_pylist()
-    first, second, third = sorted(rows, key=lambda row: int(row["id"]))
+    _, (rows,) = ask(source, [Lookup(SALE, COLUMNS[SALE])])
+    first, second, third = sorted(rows.to_pylist(), key=lambda row: int(row["id"]))
     assert first == {
         "id": 1, "note": 'a "b",\nc', "price": Decimal("10.50"), "day": date(2024, 2, 29), "good": True, "small": -128,
         "seen": datetime(2024, 1, 1, 8, tzinfo=UTC), "plain": datetime(2024, 1, 1, 10, 0, 0, 123456), "x": float("inf"),

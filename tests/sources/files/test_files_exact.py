@@ -163,4 +163,4 @@ def visited(follower: Follower, dice: random.Random, seed: int) -> int:
         return 0
     number = int(parts_of(visit.position, "lake")["things"][0])
     assert replayed(follower) == counted(content(seed, number)), f"snapshot {number}"
-    return len(visit.answers)
+    return len(follower.answers)

@@ -20,7 +20,6 @@ from tests.sources.rounds import (
     check_redelivery,
     deliver,
     whole,
-    wrong,
 )
 from weir.algebra.catalog import Relation
 from weir.proving.oracle import Replay
@@ -60,7 +59,7 @@ def test_a_held_snapshot_stays(reopen: Callable[..., FilesSource], tmp_path: Pat
     put_both(tmp_path, "2", 2, 3)
     token = check_held(source, replay, lambda: put_both(tmp_path, "3")).snapshot
     reader = pickle.loads(pickle.dumps(token)).reader()
-    assert wrong(replay, whole(COLUMNS), reader.answer(whole(COLUMNS))) == []
+    assert replay.compare(reader.answer(whole(COLUMNS)), whole(COLUMNS)) == []
     check_held(source, replay, lambda: None)
     assert replay.rows(THINGS) == []
     source.close()

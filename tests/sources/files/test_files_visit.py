@@ -18,7 +18,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.proving.oracle import Follower
+from weir.proving.oracle import Follower, ask
 from weir.sources.files import FilesOptions, FilesSource, take_snapshot
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, SourceError
 
@@ -110,7 +110,7 @@ def test_a_snapshot_that_is_not_whole_deletes_nothing(source: FilesSource, tmp_p
     for reason in torn_ways(tmp_path):
         visit = follower.check()
         assert visit.transactions == ()
-        assert visit.answers[0].rows.num_rows == 50
+        assert follower.answers[0].num_rows == 50
         assert reason in source.held_back[0].problem, source.held_back
         assert any(reason in finding.problem for finding in source.describe().findings)
     put(tmp_path, "things", "3", [(1, "a", 1.0)])
@@ -254,11 +254,10 @@ def test_lookups_bring_the_rows_of_the_keys(source: FilesSource, tmp_path: Path)
         lookup("price double", (NAN,), (0.0,)),
         lookup("id bigint", (None,)),
     ]
-    visit = follower.check(questions)
-    assert [answer.rows.num_rows for answer in visit.answers[:4]] == [2, 1, 3, 0]
-    assert not visit.answers[0].indexed
-    both = source.visit([lookup("id bigint, name string", (1, "a"), (3, "a"), (4, "zz"))]).answers[0].rows.to_pylist()
-    assert {"id": 1, "name": "a", "price": 0.0} in both
+    follower.check(questions)
+    assert [answer.num_rows for answer in follower.answers[:4]] == [2, 1, 3, 0]
+    _, (both,) = ask(source, [lookup("id bigint, name string", (1, "a"), (3, "a"), (4, "zz"))])
+    assert {"id": 1, "name": "a", "price": 0.0} in both.to_pylist()
 
 
 def test_a_held_snapshot_is_read_elsewhere(source: FilesSource, tmp_path: Path) -> None:
@@ -269,11 +268,11 @@ def test_a_held_snapshot_is_read_elsewhere(source: FilesSource, tmp_path: Path) 
     put(tmp_path, "things", "2", [])
     source.release()
     source.visit()
-    (answer,) = source.reader(token).answer([Lookup(THINGS, ("id",))])
-    assert answer.rows.to_pylist() == [{"id": 1}]
+    (answer,) = token.reader().answer([Lookup(THINGS, ("id",))])
+    assert answer.to_pylist() == [{"id": 1}]
     shutil.rmtree(tmp_path / "things" / "1")
     with pytest.raises(SourceError, match=r"cannot be read|changed or removed"):
-        source.reader(token).answer([Lookup(THINGS, ("id",))])
+        token.reader().answer([Lookup(THINGS, ("id",))])
 
 
 def test_old_snapshots_are_deleted_only_when_asked(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.sources.mariadb.conftest import Place, changes, whole
+from tests.sources.mariadb.conftest import Place, changes
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import WeirError
@@ -87,7 +87,7 @@ def test_the_least_rights_are_enough_and_missing_ones_are_named(place: Place, mo
     source.load()
     source.end_load()
     place.run("INSERT INTO t VALUES (1)")
-    assert changes(source.visit([whole("t", "a")]), "t", "a") == [(0, 1, 1)]
+    assert changes(source.visit(hold=True), "t", "a") == [(0, 1, 1)]
     source.close()
     locking = MysqlSource(
         MysqlOptions(
@@ -175,7 +175,7 @@ def test_tls_with_verification(own_place: Callable[..., Place], tmp_path: Path) 
         one.watch({Relation("shop", "t"): ("a",)})
         one.load()
         one.end_load()
-        one.visit([whole("t", "a")])
+        one.visit(hold=True)
         one.close()
     for refused in ({"host": "127.0.0.1", "tls_ca": right}, {"host": "localhost", "tls_ca": wrong}, {"tls": True}, {}):
         with pytest.raises(SourceError, match="cannot connect"):

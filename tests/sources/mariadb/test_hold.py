@@ -69,7 +69,7 @@ def test_a_held_snapshot_is_asked_from_another_thread(place: Place) -> None:
     source = place.source(TABLES)
     source.visit(hold=True)
     answers: list[int] = []
-    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].rows.num_rows))
+    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].num_rows))
     thread.start()
     thread.join()
     source.release()

@@ -15,21 +15,21 @@ from weir.algebra import types as t
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
-from weir.proving.oracle import rows_of
-from weir.sources.mysql.lookup import BATCHES, sendable
+from weir.proving.oracle import ask, rows_of
+from weir.sources.mysql.lookup import BATCHES, _condition, sendable
 from weir.sources.mysql.source import MysqlSource
 
 FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def ask(
+def look_up(
     source: MysqlSource, table: str, columns: tuple[str, ...], schema: str, keys: list[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
     bag = MemoryBag.of(t.Schema.parse(schema), keys)
     lookup = Lookup(Relation("shop", table), columns, bag.schema.names, bag)
-    answer = source.visit([lookup]).answers[0]
-    assert tuple(answer.rows.column_names) == columns
-    return sorted(rows_of(answer.rows, columns), key=repr)
+    _, (answer,) = ask(source, [lookup])
+    assert tuple(answer.column_names) == columns
+    return sorted(rows_of(answer, columns), key=repr)
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mariadb-locks"])
@@ -44,7 +44,7 @@ def test_one_column_keys_of_any_number(place: Place, kind: str) -> None:
     for many in sorted({0, *(size + more for size in BATCHES for more in (-1, 0, 1)), 1500}):
         keys = random.sample(range(1, 2001), many)
         expected = sorted([(a, a * 2) for a in keys] + [(1, 2)] * (1 in keys), key=repr)
-        assert ask(source, "t", ("a", "b"), "a int", [(key,) for key in keys]) == expected
+        assert look_up(source, "t", ("a", "b"), "a int", [(key,) for key in keys]) == expected
 
 
 def test_composite_keys(place: Place) -> None:
@@ -57,8 +57,8 @@ def test_composite_keys(place: Place) -> None:
     source = place.source({"t": ("a", "b", "c")})
     keys = [(n % 50, chr(97 + n % 7)) for n in range(0, 350, 3)]
     expected = sorted([(n,) for n in range(1000) if (n % 50, chr(97 + n % 7)) in keys], key=repr)
-    assert ask(source, "t", ("c",), "a int, b string", keys) == expected
-    assert ask(source, "t", ("c",), "a int, b string", [(None, "a"), (1, None)]) == []
+    assert look_up(source, "t", ("c",), "a int, b string", keys) == expected
+    assert look_up(source, "t", ("c",), "a int, b string", [(None, "a"), (1, None)]) == []
 
 
 def test_a_collation_gives_more_rows_but_none_twice(place: Place) -> None:
@@ -68,7 +68,8 @@ def test_a_collation_gives_more_rows_but_none_twice(place: Place) -> None:
         "INSERT INTO t VALUES ('Abc', 1), ('x ', 2)",
     )
     source = place.source({"t": ("a", "b")})
-    assert ask(source, "t", ("a", "b"), "a string", [("abc",), ("ABC",), ("Abc",), ("x",)]) == [("Abc", 1), ("x ", 2)]
+    found = look_up(source, "t", ("a", "b"), "a string", [("abc",), ("ABC",), ("Abc",), ("x",)])
+    assert found == [("Abc", 1), ("x ", 2)]
 
 
 def test_keys_that_cannot_match_are_not_sent() -> None:
@@ -78,13 +79,21 @@ def test_keys_that_cannot_match_are_not_sent() -> None:
 
 
 def test_whether_an_index_serves(place: Place) -> None:
-    """An answer says whether an index begins with a key column."""
-    place.run("CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT, KEY (c, b))")
-    source = place.source({"t": ("a", "b", "c")})
-    for column, indexed in (("a", True), ("b", False), ("c", True)):
-        keys = MemoryBag.of(t.Schema.parse(f"{column} int"), [(1,)])
-        assert source.visit([Lookup(Relation("shop", "t"), ("a",), (column,), keys)]).answers[0].indexed is indexed
-    assert source.visit([whole("t", "a")]).answers[0].indexed
+    """The server finds keys by an index that begins with a key column, by one and by two columns, and says which has
+    one.
+    """
+    place.run(
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT, c INT, d INT, KEY (c, b))",
+        "INSERT INTO t SELECT seq, seq, seq, seq FROM seq_1_to_5000",
+        "ANALYZE TABLE t",
+    )
+    (table,) = place.source({"t": ("a", "b", "c")}).describe().tables
+    assert table.indexes == (("a",), ("c", "b"))
+    for columns, indexed in ((("a",), True), (("b",), False), (("c",), True), (("c", "b"), True), (("d",), False)):
+        condition = _condition(columns, 8).replace("?", "%s")
+        values = tuple(number for number in range(8) for _ in columns)
+        ((_, _, _, way, *_),) = place.run(f"EXPLAIN SELECT d FROM t WHERE {condition}", values=values)
+        assert (way == "range") is indexed
 
 
 def test_large_keys_and_answers(place: Place) -> None:
@@ -94,8 +103,8 @@ def test_large_keys_and_answers(place: Place) -> None:
     large = "é" * 500_000
     place.run("INSERT INTO t VALUES (REPEAT('é', 500000), 1), (REPEAT('x', 17000000), 2)")
     source = place.source({"t": ("a", "b")})
-    assert ask(source, "t", ("b",), "a string", [(large,), ("none",)]) == [(1,)]
-    (row,) = ask(source, "t", ("a", "b"), "b int", [(2,)])
+    assert look_up(source, "t", ("b",), "a string", [(large,), ("none",)]) == [(1,)]
+    (row,) = look_up(source, "t", ("a", "b"), "b int", [(2,)])
     assert (len(row[0]), row[1]) == (17_000_000, 2)
     place.run("UPDATE t SET b = 3 WHERE b = 2")
     assert [(w, len(a), b) for _, w, a, b in changes(source.visit(), "t", "a", "b")] == [
@@ -132,8 +141,9 @@ def test_hostile_names(place: Place) -> None:
         quoted = "`" + name.replace("`", "``") + "`"
         place.run(f"UPDATE {quoted} SET other = 3")
         schema = t.Schema([t.Column(name, t.INT)])
-        visit = source.visit([Lookup(Relation("shop", name), (name, "other"), (name,), MemoryBag.of(schema, [(1,)]))])
-        assert list(rows_of(visit.answers[0].rows, (name, "other"))) == [(1, 3)]
+        lookup = Lookup(Relation("shop", name), (name, "other"), (name,), MemoryBag.of(schema, [(1,)]))
+        visit, (answer,) = ask(source, [lookup])
+        assert list(rows_of(answer, (name, "other"))) == [(1, 3)]
         assert changes(visit, name, name, "other") == [(0, -1, 1, 2), (0, 1, 1, 3)]
 
 
@@ -146,7 +156,7 @@ def test_fuzzed_values_are_values(place: Place, values: list[str]) -> None:
         place.run("INSERT INTO t VALUES (%s, %s)", values=(number, value))
     source = place.source({"t": ("k", "v")})
     hostile = [(value,) for value in [*values, "' OR 1=1 --", "\\", "\0", "x'); DROP TABLE t; --"]]
-    found = set(ask(source, "t", ("k", "v"), "v string", list(dict.fromkeys(hostile))))
+    found = set(look_up(source, "t", ("k", "v"), "v string", list(dict.fromkeys(hostile))))
     assert found == set(enumerate(values))
     source.close()
 
@@ -164,10 +174,10 @@ def test_fuzzed_rows_come_back(place: Place, raw: bytes, number: Any, fraction: 
     source = place.source({"t": tuple("abcd")})
     place.run("DELETE FROM t")
     place.run("INSERT INTO t VALUES (%s, %s, %s, %s)", values=(raw, number, fraction, whole_number))
-    visit = source.visit([whole("t", *"abcd")])
+    visit, (answer,) = ask(source, [whole("t", *"abcd")])
     expected = (raw, number, fraction + 0.0, whole_number)
     assert [tuple(row) for _, weight, *row in changes(visit, "t", *"abcd") if weight > 0] == [expected]
-    assert list(rows_of(visit.answers[0].rows, tuple("abcd"))) == [expected]
+    assert list(rows_of(answer, tuple("abcd"))) == [expected]
     source.close()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.sources.mariadb.conftest import Place, changes, whole
-from weir.proving.oracle import rows_of
+from weir.proving.oracle import ask, rows_of
 from weir.sources.mysql.position import LogPosition, parse_gtids
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 
@@ -31,15 +31,15 @@ def test_resume_delivers_exactly_what_came_after(place: Place, positions: str) -
     for _ in range(2):
         again = place.source({"t": ("a",)}, load=False, positions=positions)
         again.resume(position)
-        visit = again.visit([whole("t", "a")])
+        visit, (answer,) = ask(again, [whole("t", "a")])
         assert changes(visit, "t", "a") == [(0, 1, 2), (1, 1, 3)]
-        assert list(rows_of(visit.answers[0].rows, ("a",))) == [(1,), (2,), (3,)]
+        assert list(rows_of(answer, ("a",))) == [(1,), (2,), (3,)]
         again.close()
     final = place.source({"t": ("a",)}, load=False, positions=positions)
     final.resume(visit.position)
     assert final.visit().transactions == ()
     place.run("DELETE FROM t WHERE a = 1")
-    assert changes(final.visit([whole("t", "a")]), "t", "a") == [(0, -1, 1)]
+    assert changes(final.visit(hold=True), "t", "a") == [(0, -1, 1)]
 
 
 def test_gtid_goes_on_where_file_names_mean_nothing(own_place: OwnPlace) -> None:
@@ -64,9 +64,9 @@ def test_gtid_goes_on_where_file_names_mean_nothing(own_place: OwnPlace) -> None
     )
     by_gtid = second.source({"t": ("a",)}, load=False, positions="gtid")
     by_gtid.resume(position)
-    visit = by_gtid.visit([whole("t", "a")])
+    visit, (answer,) = ask(by_gtid, [whole("t", "a")])
     assert changes(visit, "t", "a") == [(0, 1, 2)]
-    assert list(rows_of(visit.answers[0].rows, ("a",))) == [(1,), (2,)]
+    assert list(rows_of(answer, ("a",))) == [(1,), (2,)]
     by_file = second.source({"t": ("a",)}, load=False)
     with pytest.raises(LoadAgain):
         by_file.resume(position)
@@ -91,9 +91,9 @@ def test_a_server_that_comes_back(own_place: OwnPlace, how: str) -> None:
         place.server.restart()
     place.connection = place.server.connect("own", autocommit=True)
     place.run("INSERT INTO t VALUES (3)")
-    visit = source.visit([whole("t", "a")])
+    visit, (answer,) = ask(source, [whole("t", "a")])
     assert changes(visit, "t", "a") == [(0, 1, 2), (1, 1, 3)]
-    assert list(rows_of(visit.answers[0].rows, ("a",))) == [(1,), (2,), (3,)]
+    assert list(rows_of(answer, ("a",))) == [(1,), (2,), (3,)]
 
 
 def test_dropped_connections(place: Place) -> None:
@@ -106,9 +106,9 @@ def test_dropped_connections(place: Place) -> None:
             "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'"
         ):
             place.run(f"KILL {connection}")
-        visit = source.visit([whole("t", "a")])
+        visit, (answer,) = ask(source, [whole("t", "a")])
         assert changes(visit, "t", "a") == [(0, 1, number)]
-        assert visit.answers[0].rows.num_rows == number
+        assert answer.num_rows == number
 
 
 @BOTH

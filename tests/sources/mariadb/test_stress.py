@@ -17,7 +17,7 @@ from weir.algebra import types as t
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
-from weir.proving.oracle import Replay
+from weir.proving.oracle import Replay, ask
 from weir.proving.stress import Workload, run_stress
 from weir.proving.workloads.mariadb import (
     BESIDE,
@@ -125,8 +125,8 @@ def wrong_answers(place: Place, source: MysqlSource, seconds: float, enough: int
         keys = MemoryBag.of(t.Schema.parse("a int"), [(row,) for row in range(ROWS)])
         lookup, wrong, answers, end = Lookup(table, ("a", "b"), ("a",), keys), 0, 0, time.monotonic() + seconds
         while time.monotonic() < end and wrong < enough:
-            visit = source.visit([lookup])
-            wrong += len(replay.apply(visit)) + len(replay.compare(visit, [lookup]))
+            visit, found = ask(source, [lookup])
+            wrong += len(replay.apply(visit)) + len(replay.compare(found, [lookup]))
             answers += 1
     source.close()
     return wrong, answers

@@ -33,7 +33,6 @@ def test_tables_types_keys_and_indexes(lab: Lab) -> None:
     assert tables["t"].foreign_keys == (ForeignKey(("a", "b"), "parent", ("a", "b")),)
     assert tables["t"].indexes == (("id",), ("b", "a"))
     assert set(description.unmapped[T]) == {"loose", "span", "tags"}
-    assert description.settings["wal_level"] == "logical"
     assert [finding for finding in description.findings if finding.severity == "error"] == []
 
 

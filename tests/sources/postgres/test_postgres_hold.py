@@ -20,7 +20,6 @@ from tests.sources.rounds import (
     content_of,
     deliver,
     whole,
-    wrong,
 )
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
@@ -101,7 +100,7 @@ def test_a_held_snapshot_is_asked_from_another_thread(lab: Lab) -> None:
     source, _ = loaded(lab)
     source.visit(hold=True)
     answers: list[int] = []
-    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].rows.num_rows))
+    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].num_rows))
     thread.start()
     thread.join()
     source.release()
@@ -164,7 +163,7 @@ def test_a_broken_connection_is_replaced_once(lab: Lab) -> None:
     wait_for(lambda: pid not in backends(lab))
     reader = token.reader()
     assert reader._connection.info.backend_pid != pid
-    assert wrong(replay, whole(COLUMNS), reader.answer(whole(COLUMNS))) == []
+    assert replay.compare(reader.answer(whole(COLUMNS)), whole(COLUMNS)) == []
     lab.execute(cut.format(reader._connection.info.backend_pid))
     with pytest.raises(SourceError):
         reader.answer(whole(COLUMNS))
@@ -185,12 +184,12 @@ def test_a_forked_process_makes_connections_of_its_own(lab: Lab) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        rows = token.reader().answer(whole(COLUMNS))[0].rows.num_rows
+        rows = token.reader().answer(whole(COLUMNS))[0].num_rows
         os.write(writing, bytes([rows]))
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reading, 1) == bytes([2])
-    assert wrong(replay, whole(COLUMNS), token.reader().answer(whole(COLUMNS))) == []
+    assert replay.compare(token.reader().answer(whole(COLUMNS)), whole(COLUMNS)) == []
     source.release()
 
 

@@ -19,7 +19,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.proving.oracle import Replay
+from weir.proving.oracle import Replay, ask
 from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
@@ -64,9 +64,9 @@ def _follow(lab: Lab, relation: Relation, columns: tuple[str, ...], rows: list[t
         columns[:1]
     )
     lookups = [Lookup(relation, columns), Lookup(relation, columns, columns[:1], keys)]
-    visit = source.visit(lookups)
+    visit, answers = ask(source, lookups)
     assert replay.apply(visit) == []
-    assert replay.compare(visit, lookups) == []
+    assert replay.compare(answers, lookups) == []
     assert len(visit.transactions) == len(rows)
     source.close()
 

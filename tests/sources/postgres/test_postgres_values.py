@@ -15,7 +15,7 @@ from tests.sources.postgres.conftest import Lab, changes
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, decimal
-from weir.proving.oracle import rows_of
+from weir.proving.oracle import ask, rows_of
 from weir.sources.postgres.values import from_fields
 from weir.sources.source import SourceError
 
@@ -76,8 +76,8 @@ def test_every_type_is_exact_on_every_way(lab: Lab) -> None:
     expected = Counter(insert(lab))
     visit = watch.visit(Lookup(T, names))
     assert Counter(row[:-2] for row in changes(visit, "t")) == expected
-    assert Counter(rows_of(visit.answers[0].rows, names)) == expected
-    assert visit.answers[0].rows.schema == visit.changes[T].schema.remove(len(names)).remove(len(names))
+    assert Counter(rows_of(watch.answers[0], names)) == expected
+    assert watch.answers[0].schema == visit.changes[T].schema.remove(len(names)).remove(len(names))
     again = lab.watch(t=names) if lab.kind == "postgres-triggers" else reload(lab, watch)
     assert again.replay.tables[T] == expected
     lab.execute("UPDATE t SET id = id + 100", "DELETE FROM t WHERE id = 101")
@@ -134,7 +134,7 @@ def test_a_value_that_no_type_of_ours_holds_is_refused_by_name(lab: Lab, kind: s
         [list(source.read(part)) for part in load.partitions]
     source.end_load()
     with pytest.raises(SourceError, match=shown):
-        source.visit([Lookup(T, ("odd",))])
+        ask(source, [Lookup(T, ("odd",))])
 
 
 def test_a_database_without_an_encoding_is_refused(lab: Lab) -> None:

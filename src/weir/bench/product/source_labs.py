@@ -31,7 +31,7 @@ from weir.sources.postgres.replication import PostgresSource
 from weir.sources.postgres.trigger_log import install_triggers
 from weir.sources.postgres.triggers import PostgresTriggersSource
 from weir.sources.source import Source
-from weir.sources.sqlite import SqliteSource, install
+from weir.sources.sqlite import SqliteOptions, SqliteSource, install
 
 COLUMNS = (
     ("id", "INTEGER PRIMARY KEY"), ("a", "INTEGER"), ("b", "BIGINT"), ("c", "DECIMAL(12,2)"), ("d", "VARCHAR(40)"),
@@ -137,7 +137,7 @@ class SqliteLab(Lab):
         install(self.path, ["t"])
 
     def open(self) -> Source:
-        return SqliteSource("bench", self.path)
+        return SqliteSource(SqliteOptions("bench", str(self.path)))
 
     @property
     def address(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.bench.product.source_labs import LABS, NEEDED, Lab, open_lab
+from weir.proving.oracle import ask
 from weir.sources.source import Source
 
 MOST_RATIO, LEAST_CHANGES = 1.5, 20_000  # the targets: at the largest number of keys; row changes per second
@@ -117,12 +118,12 @@ def _lookups(lab: Lab, source: Source, bare: Any, many: int, rounds: int) -> Loo
     for _ in range(rounds + 1):  # the first warms up
         keys = dice.sample(range(1, lab.many + 1), many)
         lookup = Lookup(T, NEEDED, ("k",), MemoryBag.of(Schema.parse("k int"), [(key,) for key in keys]))
-        spent, visit = _timed(lambda lookup=lookup: source.visit([lookup]))  # type: ignore[misc]
+        spent, (_, (answer,)) = _timed(lambda lookup=lookup: ask(source, [lookup]))  # type: ignore[misc]
         ours.append(spent)
         spent, rows = _timed(lambda keys=keys: lab.bare(bare, keys))  # type: ignore[misc]
         theirs.append(spent)
-        if not visit.answers[0].rows.num_rows == len(rows) == many:
-            raise AssertionError(f"{many} keys: {visit.answers[0].rows.num_rows} rows, the bare driver {len(rows)}")
+        if not answer.num_rows == len(rows) == many:
+            raise AssertionError(f"{many} keys: {answer.num_rows} rows, the bare driver {len(rows)}")
     return LookupCost(many, _middle(ours[1:]), _middle(theirs[1:]))
 
 

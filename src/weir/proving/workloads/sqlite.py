@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from weir.algebra.hops import Lookup
 from weir.proving.stress import COLUMNS, Workload
 from weir.proving.writers import Operation, Writer
-from weir.sources.source import Source, Visit
+from weir.sources.source import Answers, Source, Visit
 from weir.sources.sqlite.capture import install
+from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.source import Ends, Snapshot, SqliteSource
 
 _SCHEMA = """
@@ -73,21 +74,30 @@ class SqliteWriter(Writer):
 class _OtherSnapshot(SqliteSource):
     """Planted: answers come from a connection of their own, a moment after the log was read."""
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        visit = super().visit((), hold)
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._reading() as database:
-            answers = tuple(self._answer(database, lookup) for lookup in lookups)
-        return Visit(visit.transactions, visit.changes, answers, visit.position)
+            return tuple(self._answer(database, lookup) for lookup in lookups)
 
 
 class _LogLater(SqliteSource):
     """Planted: the tables are read first, then the log, outside one transaction."""
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        with self._reading() as database:
-            answers = tuple(self._answer(database, lookup) for lookup in lookups)
-        visit = super().visit((), hold)
-        return Visit(visit.transactions, visit.changes, answers, visit.position)
+    _tables: Snapshot | None = None
+
+    def visit(self, hold: bool = False) -> Visit:
+        self._tables = self._begin()
+        return super().visit(hold)
+
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
+        assert self._tables is not None
+        database = self._tables.database
+        return tuple(self._answer(database, lookup) for lookup in lookups)
+
+    def release(self) -> None:
+        super().release()
+        if self._tables is not None:
+            self._tables.database.close()
+            self._tables = None
 
 
 class _SplitInTwo(SqliteSource):
@@ -133,7 +143,8 @@ class SqliteWorkload(Workload):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def open(self) -> Source:
-        return _SOURCES[self.mutation]("stress", self.path, large_wal=1 << 20)  # small, so that it is begun anew often
+        small = 1 << 20  # so that the write-ahead log is begun anew often
+        return _SOURCES[self.mutation](SqliteOptions("stress", self.path), large_wal=small)
 
     def writer(self, number: int, seed: int) -> Writer:
         return SqliteWriter(number, seed, path=self.path)

@@ -142,4 +142,4 @@ class Catalogue:
                 unmapped[relation] = others
             if snapshot.format == "parquet":
                 rows[relation] = sum(read_rows(file.path) for file in snapshot.files)
-        return Description(tuple(tables), unmapped, {"folder": self.options.folder}, tuple(findings), rows)
+        return Description(tuple(tables), unmapped, tuple(findings), rows)

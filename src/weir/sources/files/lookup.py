@@ -20,7 +20,7 @@ from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema, arrow_type
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Snapshot
-from weir.sources.source import LookupAnswer, SnapshotReader, SourceError
+from weir.sources.source import Answers, SnapshotReader, SourceError
 
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
@@ -36,19 +36,19 @@ class Shown:
         """In whatever process."""
         return FilesReader(self)
 
-    def answer(self, lookup: Lookup) -> LookupAnswer:
+    def answer(self, lookup: Lookup) -> pa.Table:
         """The rows of one lookup. Files have no index: whole columns are read."""
         snapshot, schema = self.snapshots[lookup.relation], self.schemas[lookup.relation]
         if lookup.keys is None:
-            return LookupAnswer(read(snapshot, schema.only(lookup.columns)))
+            return read(snapshot, schema.only(lookup.columns))
         keys = _keys(lookup, schema)
         if not keys:
-            return LookupAnswer(arrow_schema(schema.only(lookup.columns)).empty_table())
+            return arrow_schema(schema.only(lookup.columns)).empty_table()
         found = read(snapshot, schema.only({*lookup.columns, *keys}), _sure(keys))
         for name, values in keys.items():
             if pa.types.is_floating(values.type):
                 found = found.filter(pc.is_in(pc.add(found.column(name), 0.0), value_set=values))
-        return LookupAnswer(found.select(lookup.columns), indexed=False)
+        return found.select(lookup.columns)
 
 
 def read(snapshot: Snapshot, schema: Schema, condition: Any = None) -> pa.Table:
@@ -94,7 +94,7 @@ class FilesReader(SnapshotReader):
 
     shown: Shown
 
-    def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def answer(self, lookups: Sequence[Lookup]) -> Answers:
         answers = tuple(self.shown.answer(lookup) for lookup in lookups)
         for snapshot in self.shown.snapshots.values():
             if not snapshot.is_unchanged():

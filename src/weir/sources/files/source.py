@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -27,22 +27,22 @@ from weir.algebra.types import Schema
 from weir.sources.files.catalogue import Catalogue, Step
 from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
-from weir.sources.files.lookup import FilesReader, Shown, batches
+from weir.sources.files.lookup import Shown, batches
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Incomplete, Snapshot
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, Life
 from weir.sources.source import (
     LOAD_AGAIN,
     TRANSACTION,
+    Answers,
     Description,
     Finding,
     Load,
     LoadAgain,
-    LookupAnswer,
     Partition,
     Position,
-    SnapshotReader,
     Source,
     SourceError,
     Transaction,
@@ -62,9 +62,10 @@ class FilesSource(Source):
         self.held_back: tuple[Finding, ...] = ()  # snapshots that the last look found and could not use yet
         self._catalogue = Catalogue(options)
         self._session = spark
+        self._life = Life(options.name)
         self._watched: dict[Relation, Schema] = {}
         self._stored: dict[Relation, Schema] = {}  # watched columns and the key's
-        self._at: dict[Relation, Snapshot] | None = None  # delivered
+        self._at: dict[Relation, Snapshot] = {}  # delivered
         self._boundaries: list[Mapping[str, str]] = []  # table -> snapshot's name, of views that are ahead
         self._beginning: set[Relation] = set()  # tables that no position has: followed from the next visit on
         self._held: Shown | None = None
@@ -76,12 +77,14 @@ class FilesSource(Source):
         return self._catalogue.describe()
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        self.release()
         watched, stored = {}, {}
-        for relation, names in columns.items():
-            schema = self._catalogue.schema(relation, names)
-            watched[relation] = schema.only(names)
-            stored[relation] = schema.only(dict.fromkeys([*names, *self._key(relation)]))
-        self._watched, self._stored = watched, stored
+        with self._life.during(WATCH):
+            for relation, names in columns.items():
+                schema = self._catalogue.schema(relation, names)
+                watched[relation] = schema.only(names)
+                stored[relation] = schema.only(dict.fromkeys([*names, *self._key(relation)]))
+            self._watched, self._stored = watched, stored
 
     def _key(self, relation: Relation) -> tuple[str, ...]:
         return tuple(self.options.keys.get(relation.table, ()))
@@ -96,16 +99,20 @@ class FilesSource(Source):
 
     def load(self) -> Load:
         """The newest snapshot of every watched table."""
-        self.release()
-        self._at, self._boundaries, self._beginning = {}, [], set()
+        with self._life.during(LOAD):
+            self._held, self._boundaries, self._beginning = None, [], set()
+            self._at = self._newest()
+            return Load(position_of(self._at), self._partitions(self._shown(self._at)))
+
+    def _newest(self) -> dict[Relation, Snapshot]:
+        at: dict[Relation, Snapshot] = {}
         for _, moved in self._steps({}):
-            self._at |= moved
-        if missing := [relation for relation in self._watched if relation not in self._at]:
-            self._at = None
+            at |= moved
+        if missing := [relation for relation in self._watched if relation not in at]:
             why = "; ".join(finding.problem for finding in self.held_back) or "its folder holds no snapshot"
             raise SourceError(f"table {missing[0]} has no complete snapshot to load: {why}")
-        self._check_loadable(self._at)
-        return Load(position_of(self._at), self._partitions(self._shown(self._at)))
+        self._check_loadable(at)
+        return at
 
     def _partitions(self, shown: Shown) -> tuple[Partition, ...]:
         return tuple(
@@ -128,15 +135,20 @@ class FilesSource(Source):
         """In any process that sees the files."""
         path, schema = partition.detail
         yield from batches([path], schema.only(partition.columns))
-        self._check_there((self._at or {}).items())
+        self._check_there(self._at.items())
 
     def end_load(self) -> None:
         """Snapshots stay as they are: nothing is held."""
+        self._life.move(END_LOAD)
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
-        self.release()
+        with self._life.during(RESUME):
+            self._held = None
+            self._resume(position, boundaries)
+
+    def _resume(self, position: Position, boundaries: Sequence[Position]) -> None:
         later = [parts_of(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
         known = [parts_of(position, self.name), *later]
         at = {}
@@ -174,11 +186,11 @@ class FilesSource(Source):
         self._catalogue.check_shape(relation, snapshot, self._stored[relation])
         return snapshot
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        if self._at is None:
-            raise SourceError(f"source '{self.name}': call load or resume before visit")
-        if self._held is not None:
-            raise SourceError(f"source '{self.name}': a snapshot is already held; release it first")
+    def visit(self, hold: bool = False) -> Visit:
+        with self._life.during(HOLD if hold else VISIT):
+            return self._visit(hold)
+
+    def _visit(self, hold: bool) -> Visit:
         self._check_there(self._at.items())
         at, news = dict(self._at), _News()
         for name, moved in self._apart(self._steps(at)[:MOST_SNAPSHOTS]):
@@ -189,12 +201,11 @@ class FilesSource(Source):
             else:
                 at |= moved
         self._check_loadable({relation: at[relation] for relation in self._beginning})
-        shown = self._shown(at)
-        answers = tuple(shown.answer(lookup) for lookup in lookups)
+        shown = self._shown(at) if hold else None
         self._check_there(at.items())
         self._at, self._beginning = at, set()
-        self._held = shown if hold else None
-        return Visit(tuple(news.transactions), news.changes(), answers, position_of(at), snapshot=self._held)
+        self._held = shown
+        return Visit(tuple(news.transactions), news.changes(), position_of(at), snapshot=self._held)
 
     def _changes(self, at: Mapping[Relation, Snapshot], moved: Mapping[Relation, Snapshot]) -> dict[Relation, pa.Table]:
         """What a step changes, per table; Incomplete when its files change meanwhile."""
@@ -273,22 +284,20 @@ class FilesSource(Source):
     def _shown(self, at: Mapping[Relation, Snapshot]) -> Shown:
         return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
 
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        return FilesReader(snapshot)
-
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        return self._held_now().reader().answer(lookups)
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
+        return self._shown_now().reader().answer(lookups)
 
     def parts(self) -> tuple[Partition, ...]:
-        return self._partitions(self._held_now())
+        return self._partitions(self._shown_now())
 
-    def _held_now(self) -> Shown:
-        if self._held is None:
-            raise SourceError(f"source '{self.name}': no snapshot is held; visit with hold first")
+    def _shown_now(self) -> Shown:
+        self._life.check(LOOK)
+        assert self._held is not None
         return self._held
 
     def release(self) -> None:
         """Snapshots stay as they are: only the next visit may show others."""
+        self._life.move(RELEASE)
         self._held = None
 
     # -- after the commit -------------------------------------------------------------------------------------------
@@ -302,7 +311,8 @@ class FilesSource(Source):
                 self._catalogue.shelf(table).delete_before(name)
 
     def close(self) -> None:
-        self.release()
+        self._held = None
+        self._life.move(CLOSE)
         if self._work is not None and not self.options.work:
             shutil.rmtree(self._work, ignore_errors=True)
         self._work = None

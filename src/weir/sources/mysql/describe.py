@@ -27,14 +27,7 @@ SETTINGS = (
     "sync_binlog",
     "innodb_flush_log_at_trx_commit",
     "binlog_expire_logs_seconds",
-    "expire_logs_days",
     "lower_case_table_names",
-    "server_id",
-    "server_uuid",
-    "max_allowed_packet",
-    "gtid_strict_mode",
-    "transaction_isolation",
-    "tx_isolation",
 )
 _HIDDEN_RULES = ("CASCADE", "SET NULL", "SET DEFAULT")
 
@@ -208,9 +201,8 @@ def describe(catalogue: Catalogue, source: str) -> Description:
             unmapped[relation] = lost
         key = one.key if all(column in schema.names for column in one.key) else ()
         tables.append(Table(relation, schema, key, tuple(one.foreign_keys), tuple(one.indexes)))
-    settings = {"version": str(catalogue.version), **catalogue.settings}
     rows = {Relation(source, name): count for name, count in catalogue.about_rows().items()}
-    return Description(tuple(tables), unmapped, settings, tuple(catalogue.findings(known)), rows)
+    return Description(tuple(tables), unmapped, tuple(catalogue.findings(known)), rows)
 
 
 def setting_findings(version: Version, settings: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,8 +1,8 @@
 """A MariaDB or MySQL database as a source: its row binlog, and answers from snapshots at known places of that log.
 
-A visit opens a snapshot whose place in the binlog is known (``snapshot.py``), answers, and reads the log up to that
+A visit that holds opens a snapshot whose place in the binlog is known (``snapshot.py``) and reads the log up to that
 place (``log.py``, ``groups.py``). The transactions that ended at or before it are delivered; the rest stay in the
-stream. A visit without questions needs no snapshot: it delivers up to the end of the log, and a later snapshot must
+stream. A visit that holds nothing needs no snapshot: it delivers up to the end of the log, and a later snapshot must
 not lie before that.
 """
 
@@ -20,6 +20,7 @@ import pymysql
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Type
+from weir.sources import life
 from weir.sources.mysql.changes import Watched
 from weir.sources.mysql.columns import SINGLE_BYTE, our_type
 from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, Delivery
@@ -36,13 +37,12 @@ from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     LOAD_AGAIN,
+    Answers,
     Description,
     Load,
-    LookupAnswer,
     Partition,
     Position,
     SchemaChanged,
-    SnapshotReader,
     Source,
     SourceError,
     Transaction,
@@ -64,6 +64,7 @@ class MysqlSource(Source):
     def __init__(self, options: MysqlOptions) -> None:
         self.options = options
         self.name = options.name
+        self._life = life.Life(options.name)
         self._control: Any = None
         self._snapshots: Snapshots | None = None
         self._reader: Reader | None = None
@@ -73,9 +74,6 @@ class MysqlSource(Source):
         self._watched: dict[str, Watched] = {}
         self._asked: dict[tuple[str, tuple[str, ...]], Watched] = {}
         self._characters: dict[str, str] = {}
-        self._stopped: SourceError | None = None
-        self._loading = False
-        self._holding = False
 
     # -- what there is
     # -------------------------------------------------------------------------------------------------------
@@ -84,7 +82,10 @@ class MysqlSource(Source):
         return self._connected(lambda: describe(self._catalogue(), self.name))
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        self._connected(lambda: self._watch(columns))
+        self.end_load()
+        self.release()
+        with self._life.during(life.WATCH):
+            self._connected(lambda: self._watch(columns))
 
     def _watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         catalogue = self._catalogue()
@@ -133,7 +134,8 @@ class MysqlSource(Source):
         """All watched tables in one snapshot on one connection: MariaDB and MySQL cannot share a snapshot between
         connections.
         """
-        return self._connected(self._load)
+        with self._life.during(life.LOAD):
+            return self._connected(self._load)
 
     def _load(self) -> Load:
         self._reset()
@@ -141,7 +143,6 @@ class MysqlSource(Source):
         self._open_settled(self._asked_for, self._follow_load)
         self._check_unchanged()
         self._assembler_now.is_delivered = lambda end, gtid: False
-        self._loading = True
         return Load(str(self._position()), self._all_parts())
 
     @property
@@ -186,20 +187,15 @@ class MysqlSource(Source):
                     )
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        if not (self._loading or self._holding) or self._reader is None:
-            raise SourceError(
-                f"source {self.name}: no load is open and no snapshot held in this process; MariaDB and MySQL cannot "
-                "share a snapshot, so read the parts where load() or visit() was called"
-            )
-        table = self._asking(partition.relation, partition.columns)
-        statement, values = select(table, partition)
-        with self._in_snapshot():
-            yield from self._reader.stream(statement, table, values)
+        with self._in_snapshot(life.READ) as reader:
+            table = self._asking(partition.relation, partition.columns)
+            statement, values = select(table, partition)
+            yield from reader.stream(statement, table, values)
 
     def end_load(self) -> None:
-        if self._loading:
-            self._loading = False
-            self._snapshots_now.close()
+        if self._life.state is life.LOADING:
+            self._end_snapshot()
+        self._life.move(life.END_LOAD)
 
     # -- going on
     # --------------------------------------------------------------------------------------------------------------
@@ -208,8 +204,9 @@ class MysqlSource(Source):
         """Transactions are never merged, so none reaches across a boundary; a table that only a later position covers
         is followed from there on.
         """
-        later = sorted(map(LogPosition.parse, boundaries), key=lambda at: at.order(self._by_gtid))
-        self._connected(lambda: self._resume(LogPosition.parse(position), later))
+        with self._life.during(life.RESUME):
+            later = sorted(map(LogPosition.parse, boundaries), key=lambda at: at.order(self._by_gtid))
+            self._connected(lambda: self._resume(LogPosition.parse(position), later))
 
     def order(self, position: Position) -> tuple[int, ...]:
         return LogPosition.parse(position).order(self._by_gtid)
@@ -235,49 +232,36 @@ class MysqlSource(Source):
             assembler.last_end = position.last
         stream.open(position.start)
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        if self._stopped is not None:
-            raise self._stopped
-        if self._stream is None:
-            raise SourceError(f"source {self.name}: call load or resume before visit")
-        if self._holding or self._loading:
-            what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
-            raise SourceError(f"source {self.name}: {what} first")
-        return self._connected(lambda: self._visit(lookups, hold))
+    def visit(self, hold: bool = False) -> Visit:
+        with self._life.during(life.HOLD if hold else life.VISIT):
+            return self._connected(self._hold if hold else self._pass)
 
-    def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
-        if not lookups and not hold:
-            place = self._snapshots_now.end_of_log()
-            self._follow(place)
-            if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
-                self._assembler_now.settle(Before(place, self._prepared().names()))
-            return self._deliver(())
+    def _pass(self) -> Visit:
+        """A visit that holds nothing needs no snapshot."""
+        place = self._snapshots_now.end_of_log()
+        self._follow(place)
+        if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
+            self._assembler_now.settle(Before(place, self._prepared().names()))
+        return self._deliver()
+
+    def _hold(self) -> Visit:
         try:
-            answers = self._ask(lookups, self._asked_for if hold else ())
+            self._open_for_visit()
             if everything in self._assembler_now.late.values():
                 self._check_unchanged()
-            visit = self._deliver(answers)
-            self._holding = hold
-            return visit
-        finally:
-            if not self._holding:
-                _quietly(self._snapshots_now.close)
-
-    def _ask(self, lookups: Sequence[Lookup], more: Sequence[str]) -> tuple[LookupAnswer, ...]:
-        """Answers from one snapshot, and the log read up to it. ``more``: tables that may be asked for later."""
-        try:
-            self._open_settled(sorted({*more, *(lookup.relation.table for lookup in lookups)}), self._follow)
-            return self._answers(lookups)
-        except pymysql.MySQLError as problem:
-            if problem.args[0] in _GONE:
-                raise self._stop(SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")) from None
+            return self._deliver()
+        except BaseException:
+            self._end_snapshot()
             raise
 
-    def _answers(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        assert self._reader is not None
-        asking = [self._asking(lookup.relation, lookup.columns) for lookup in lookups]
-        rows = [self._reader.answer(lookup, table) for lookup, table in zip(lookups, asking, strict=True)]
-        return tuple(LookupAnswer(r, self._indexed(lookup)) for r, lookup in zip(rows, lookups, strict=True))
+    def _open_for_visit(self) -> None:
+        """Opens a snapshot of all tables in use, and reads the log up to it."""
+        try:
+            self._open_settled(sorted(self._asked_for), self._follow)
+        except pymysql.MySQLError as problem:
+            if problem.args[0] in _GONE:
+                raise self._life.fail(SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")) from None
+            raise
 
     def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
         """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it.
@@ -319,25 +303,21 @@ class MysqlSource(Source):
         except Unreachable:
             raise
         except SourceError as problem:
-            raise self._stop(problem) from None
+            raise self._life.fail(problem) from None
 
-    def _stop(self, problem: SourceError) -> SourceError:
-        self._stopped = problem
-        return problem
-
-    def _deliver(self, answers: tuple[LookupAnswer, ...]) -> Visit:
+    def _deliver(self) -> Visit:
         delivery = Delivery(self._characters, self._watched.get(MARKER))
         try:
             delivery.add_all(self._assembler_now.ready)
             changes = delivery.changes()
         except SourceError as problem:
-            raise self._stop(problem) from None
+            raise self._life.fail(problem) from None
         position = str(self._position())
         self._assembler_now.ready = []
         self._assembler_now.late = {
             t: known for t, known in self._assembler_now.late.items() if known is not everything
         }
-        return Visit(tuple(delivery.transactions), changes, answers, position, delivery.truncations())
+        return Visit(tuple(delivery.transactions), changes, position, delivery.truncations())
 
     def _position(self) -> LogPosition:
         assembler, stream = self._assembler_now, self._stream_now
@@ -362,34 +342,24 @@ class MysqlSource(Source):
             self._asked[key] = self._choose(relation, key[1])
         return self._asked[key]
 
-    def _indexed(self, lookup: Lookup) -> bool:
-        """Whether an index begins with one of the key columns; reading a whole table needs none."""
-        indexes = self._tables[lookup.relation.table].indexes
-        return lookup.keys is None or any(index[0] in lookup.key_columns for index in indexes)
-
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        raise SourceError(
-            f"source {self.name}: MariaDB and MySQL cannot share a snapshot between connections; ask through visit"
-        )
-
     # -- the held snapshot
     # ------------------------------------------------------------------------------------------------------------
 
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
-        with self._in_snapshot(held=True):
-            return self._answers(lookups)
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
+        with self._in_snapshot(life.LOOK) as reader:
+            return tuple(reader.answer(lookup, self._asking(lookup.relation, lookup.columns)) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
-        with self._in_snapshot(held=True):
+        with self._in_snapshot(life.LOOK):
             return self._all_parts()
 
     @contextlib.contextmanager
-    def _in_snapshot(self, held: bool = False) -> Iterator[None]:
+    def _in_snapshot(self, event: life.Event) -> Iterator[Reader]:
         """The open snapshot is the connection's own transaction: what breaks the connection ends it."""
-        if held and not self._holding:
-            raise SourceError(f"source {self.name}: no snapshot is held; visit with hold first")
+        self._life.check(event)
+        assert self._reader is not None
         try:
-            yield
+            yield self._reader
         except LOST as problem:
             if is_lost(problem):
                 self._disconnect()
@@ -400,9 +370,15 @@ class MysqlSource(Source):
             raise SourceError(f"source {self.name}: {reason(problem)}") from None
 
     def release(self) -> None:
-        if self._holding:
-            self._holding = False
-            _quietly(self._snapshots_now.close)
+        if self._life.state is life.HELD:
+            self._end_snapshot()
+        self._life.move(life.RELEASE)
+
+    def _end_snapshot(self) -> None:
+        """A connection that is lost cannot be tidied up, and need not be."""
+        if self._snapshots is not None:
+            with contextlib.suppress(*LOST):
+                self._snapshots.close()
 
     def acknowledge(self, position: Position) -> None:
         """The server keeps its binlog as long as its own settings say (binlog_expire_logs_seconds)."""
@@ -415,6 +391,7 @@ class MysqlSource(Source):
             self._stream.close()
             self._stream = None
         self._disconnect()
+        self._life.move(life.CLOSE)
 
     def _disconnect(self) -> None:
         if self._snapshots is not None:
@@ -422,7 +399,7 @@ class MysqlSource(Source):
         if self._control is not None:
             self._control._force_close()
         self._snapshots = self._control = self._reader = None
-        self._loading = self._holding = False
+        self._life.move(life.LOSE)
 
     def _connected(self, act: Callable[[], T]) -> T:
         """Runs it, and again on new connections when they were lost; it must leave nothing half done."""
@@ -451,9 +428,7 @@ class MysqlSource(Source):
     def _reset(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self.end_load()
-        self.release()
-        self._stopped = None
+        self._end_snapshot()
         self._connect()
 
     def _new_assembler(self) -> Assembler:
@@ -479,9 +454,3 @@ class MysqlSource(Source):
 
 def _types(known: Known, names: Sequence[str]) -> tuple[Type, ...]:
     return tuple(type_ for name in names if isinstance(type_ := our_type(known.columns[name]), Type))
-
-
-def _quietly(act: Callable[[], None]) -> None:
-    """A connection that is lost cannot be tidied up, and need not be."""
-    with contextlib.suppress(*LOST):
-        act()

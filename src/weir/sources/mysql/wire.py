@@ -21,7 +21,6 @@ _PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
 _LARGEST_PACKET = 0xFFFFFF
 _ERROR, _END = 0xFF, 0xFE
 _BUFFER = 1 << 18
-MOST_PARAMETERS = 65_535
 
 Connection = Any  # pymysql.connections.Connection, whose inner parts are used here
 

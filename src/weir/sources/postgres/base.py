@@ -20,6 +20,7 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, Life
 from weir.sources.postgres.catalogue import Keys, TableFacts, differences, read_keys, read_tables, relation_facts
 from weir.sources.postgres.connection import Connection, connect, named_errors, run
 from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
@@ -27,16 +28,16 @@ from weir.sources.postgres.idle import close_idle
 from weir.sources.postgres.lookup import LookupTable, answer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition, shown_by
-from weir.sources.postgres.reader import PostgresReader, SnapshotToken, partitions, read_partition
+from weir.sources.postgres.reader import SnapshotToken, partitions, read_partition
 from weir.sources.postgres.stream import StreamLost
 from weir.sources.postgres.transactions import Watched
 from weir.sources.postgres.visibility import Snapshot
 from weir.sources.source import (
     LOAD_AGAIN,
+    Answers,
     Description,
     Load,
     LoadAgain,
-    LookupAnswer,
     Partition,
     SchemaChanged,
     Source,
@@ -94,6 +95,7 @@ class PostgresBase(Source):
     def __init__(self, options: PostgresOptions) -> None:
         self.options = options
         self.name = options.name
+        self._life = Life(options.name)
         self._connection: Connection | None = None
         self._holder: Connection | None = None  # holds the snapshot of ``visit(hold=True)``
         self._loader: Connection | None = None  # holds the snapshot of the open load
@@ -109,7 +111,6 @@ class PostgresBase(Source):
         self._exported = ""  # the held snapshot's name
         self._spare: Connection | None = None  # a second working connection, while a snapshot is held now and then
         self._late: dict[Relation, Snapshot | None] = {}  # tables that only a later position covers, and its snapshot
-        self._ready = False  # whether the log is open behind the position
         self._utf8 = self._has_encoding = True
         self._server = ""
 
@@ -146,6 +147,10 @@ class PostgresBase(Source):
     def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
         """After it: the newly visible transactions."""
 
+    @property
+    @abstractmethod
+    def _log_is_open(self) -> bool: ...
+
     @abstractmethod
     def _log_close(self) -> None: ...
 
@@ -156,6 +161,12 @@ class PostgresBase(Source):
             return describe(self._connected(), self.options, self.kind, self._mark_text())
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        self.end_load()
+        self.release()
+        with self._life.during(WATCH):
+            self._watch(columns)
+
+    def _watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         connection = self._connected()
         if not self._has_encoding:
             raise SourceError(f"{self.name}: {'; '.join(NO_ENCODING_PROBLEM)}")
@@ -235,35 +246,37 @@ class PostgresBase(Source):
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        if self._position is None:
-            raise SourceError(f"{self.name}: visited before load or resume")
-        if self._holder is not None:
-            raise SourceError(f"{self.name}: a snapshot is already held; release it first")
-        try:
-            return self._try_visit(lookups, hold)
-        except (StreamLost, psycopg.Error) as problem:
-            if not _is_lost(problem):
-                with named_errors(self.options, "visiting"):
-                    raise
-        # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
-        with self._lost_streams(), named_errors(self.options, "visiting"):
-            return self._try_visit(lookups, hold)
+    def visit(self, hold: bool = False) -> Visit:
+        with self._life.during(HOLD if hold else VISIT):
+            try:
+                return self._try_visit(hold)
+            except (StreamLost, psycopg.Error) as problem:
+                if not _is_lost(problem):
+                    with named_errors(self.options, "visiting"):
+                        raise
+            # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
+            with self._lost_streams(), named_errors(self.options, "visiting"):
+                return self._try_visit(hold)
 
-    def _try_visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
-        """A visit that fails leaves nothing half-taken: the next one starts from the last one's position."""
+    def _try_visit(self, hold: bool) -> Visit:
         assert self._position is not None
-        try:
-            if not self._ready:
+        with self._whole():
+            if (self._connection or self._spare) is None or not self._log_is_open:
                 self._resume(self._position)
-            return self._visit(lookups, hold)
+            return self._visit(hold)
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What fails leaves nothing half-taken: no snapshot, no connection, no open log."""
+        try:
+            yield
         except BaseException:
-            if hold:
-                self.release()
+            self.end_load()
+            self.release()
             self._drop()
             raise
 
-    def _visit(self, lookups: Sequence[Lookup], hold: bool) -> Visit:
+    def _visit(self, hold: bool) -> Visit:
         assert self._position is not None
         connection = self._connected()
         moment = self._begin(connection, export=hold)
@@ -273,7 +286,6 @@ class PostgresBase(Source):
             self._check_shape(connection)
         if not quiet:
             self._log_fence(snapshot)
-        answers = tuple(self._answer(connection, lookup) for lookup in lookups)
         found = self._log_within(connection, snapshot, quiet)
         if hold:
             self._holder, self._connection, self._exported = connection, None, moment.exported
@@ -284,17 +296,12 @@ class PostgresBase(Source):
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
         token = SnapshotToken(self.options, moment.exported, self._tables, self._utf8) if hold else None
-        return Visit(
-            delivery.transactions, delivery.changes, answers, str(self._position), delivery.truncations, snapshot=token
-        )
+        return Visit(delivery.transactions, delivery.changes, str(self._position), delivery.truncations, token)
 
     @property
     def _begins_now(self) -> bool:
         """Whether a table begins with this visit."""
         return None in self._late.values()
-
-    def _answer(self, connection: Connection, lookup: Lookup) -> LookupAnswer:
-        return answer(connection, lookup, self._tables, self._utf8)
 
     def _is_quiet(self, snapshot: Snapshot) -> bool:
         """Nothing became visible since the last visit but our own fences: no log to read, and no fence needed."""
@@ -306,11 +313,14 @@ class PostgresBase(Source):
 
     def load(self) -> Load:
         """Waits for a snapshot that misses nothing of the log, and exports it."""
-        self.end_load()
-        self.release()
-        self._log_close()
-        self._late = {}
-        with named_errors(self.options, "beginning a first load"), self._lost_streams():
+        with (
+            self._life.during(LOAD), named_errors(self.options, "beginning a first load"), self._lost_streams(),
+            self._whole(),
+        ):  # fmt: skip
+            self.end_load()
+            self.release()
+            self._log_close()
+            self._late = {}
             connection = self._connected()
             after = self._log_prepare(connection)
             moment = self._settled_moment(connection, after)
@@ -321,9 +331,8 @@ class PostgresBase(Source):
             self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
             self._shape = None
             self._log_open(self._connected(), self._position)
-            self._ready = True
-        parts = partitions(self._tables.values(), self._columns, facts, moment.exported, self.options)
-        return Load(str(self._position), tuple(parts))
+            parts = partitions(self._tables.values(), self._columns, facts, moment.exported, self.options)
+            return Load(str(self._position), tuple(parts))
 
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
         return {relation.table: facts[relation].trace(names) for relation, names in self._columns.items()}
@@ -352,6 +361,7 @@ class PostgresBase(Source):
         return read_partition(partition)
 
     def end_load(self) -> None:
+        self._life.move(END_LOAD)
         _close_quietly(self._loader)
         self._loader = None
 
@@ -359,7 +369,12 @@ class PostgresBase(Source):
 
     def resume(self, position: str, boundaries: Sequence[str] = ()) -> None:
         """Transactions are never merged, so none reaches across a boundary."""
-        self.release()
+        with self._life.during(RESUME), self._whole():
+            self.end_load()
+            self.release()
+            self._resume_behind(position, boundaries)
+
+    def _resume_behind(self, position: str, boundaries: Sequence[str]) -> None:
         later = [PostgresPosition.parse(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
         parsed, self._late = PostgresPosition.parse(position, self.name), {}
         for relation in self._watched:
@@ -386,7 +401,6 @@ class PostgresBase(Source):
             self._log_open(connection, position)
         self._position = position
         self._shape = None
-        self._ready = True
 
     def _check_server(self, connection: Connection, position: PostgresPosition) -> None:
         """The same cluster, on the same timeline, not set back to an earlier state."""
@@ -410,13 +424,10 @@ class PostgresBase(Source):
     def holds(self, position: str, transaction: Transaction) -> bool:
         return shown_by(position, self.name).shows(int(transaction.identifier))
 
-    def reader(self, snapshot: Any) -> PostgresReader:
-        return PostgresReader(snapshot)
-
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         with named_errors(self.options, "answering a lookup"):
             holder = self._held_connection()
-            return tuple(self._answer(holder, lookup) for lookup in lookups)
+            return tuple(answer(holder, lookup, self._tables, self._utf8) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         with named_errors(self.options, "reading the catalogue"):
@@ -425,12 +436,13 @@ class PostgresBase(Source):
         return tuple(partitions(self._tables.values(), self._columns, facts, self._exported, self.options))
 
     def _held_connection(self) -> Connection:
-        if self._holder is None:
-            raise SourceError(f"{self.name}: no snapshot is held; visit with hold first")
+        self._life.check(LOOK)
+        assert self._holder is not None
         return self._holder
 
     def release(self) -> None:
         """The connection goes back to work: the trigger log needs a second one while the first is held."""
+        self._life.move(RELEASE)
         holder, self._holder = self._holder, None
         if holder is None:
             return
@@ -444,7 +456,10 @@ class PostgresBase(Source):
 
     def close(self) -> None:
         self.end_load()
-        self._disconnect()
+        self._drop()
+        _close_quietly(self._holder)
+        self._holder = None
+        self._life.move(CLOSE)
         close_idle(self.options)
 
     # -- connections ------------------------------------------------------------------------------------------------
@@ -460,14 +475,8 @@ class PostgresBase(Source):
             self._utf8, self._has_encoding = encoding == "UTF8", encoding != NO_ENCODING
         return self._connection
 
-    def _disconnect(self) -> None:
-        self._drop()
-        _close_quietly(self._holder)
-        self._holder = None
-
     def _drop(self) -> None:
         """Closes the log and the working connections; held snapshots stay."""
-        self._ready = False
         self._log_close()
         _close_quietly(self._connection)
         _close_quietly(self._spare)

@@ -15,10 +15,7 @@ from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import INSTALL
 from weir.sources.source import LOAD_AGAIN, Description, Finding, SourceError
 
-_SETTINGS = (
-    "server_version", "server_encoding", "wal_level", "max_replication_slots", "max_wal_senders",
-    "max_slot_wal_keep_size", "wal_sender_timeout", "max_connections", "track_commit_timestamp",
-)  # fmt: skip
+_SETTINGS = ("server_version", "server_encoding", "wal_level", "max_slot_wal_keep_size")
 _ROLE = """
 SELECT rolname, rolsuper, rolreplication OR rolsuper AS replicates FROM pg_roles WHERE rolname = current_user
 """
@@ -42,7 +39,7 @@ def describe(connection: Connection, options: PostgresOptions, kind: str, mark: 
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
     tables = tuple(_table(options.name, table, keys.get(table.name, Keys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
-    return Description(tables, unmapped, settings, tuple(findings), _rows(connection, options))
+    return Description(tables, unmapped, tuple(findings), _rows(connection, options))
 
 
 def usable(column: ColumnFacts, kind: str) -> bool:

@@ -30,7 +30,7 @@ from weir.algebra.types import INT, Type
 from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts
 from weir.sources.postgres.connection import Connection, copy_out
 from weir.sources.postgres.values import to_arrow
-from weir.sources.source import LookupAnswer, SourceError
+from weir.sources.source import SourceError
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _BIGINT = 1 << 63
@@ -76,7 +76,7 @@ class LookupTable:
 
 def answer(
     connection: Connection, lookup: Lookup, tables: Mapping[Relation, LookupTable], utf8: bool = True
-) -> LookupAnswer:
+) -> pa.Table:
     """Answers one lookup in the connection's open transaction."""
     table = tables.get(lookup.relation)
     if table is None:
@@ -84,16 +84,14 @@ def answer(
     columns = [table.column(name) for name in lookup.columns]
     select = select_columns(table, columns)
     if lookup.keys is None:
-        return LookupAnswer(fetch(connection, select, columns, lookup.relation))
+        return fetch(connection, select, columns, lookup.relation)
     arrays = _key_arrays(lookup, table, utf8)
     if arrays is None:
-        return LookupAnswer(fetch(connection, select, columns, lookup.relation), indexed=False)
-    served = table.keys.serves([name for name in lookup.key_columns if not _compare(table.column(name)).column])
+        return fetch(connection, select, columns, lookup.relation)
     if not arrays[0]:
-        return LookupAnswer(_empty(columns), indexed=served)
+        return _empty(columns)
     _bind(connection, [_literal(array) for array in arrays])
-    where = _condition([table.column(name) for name in lookup.key_columns], served)
-    return LookupAnswer(fetch(connection, select + where, columns, lookup.relation), indexed=served)
+    return fetch(connection, select + _condition(table, lookup.key_columns), columns, lookup.relation)
 
 
 def select_columns(table: LookupTable, columns: Sequence[ColumnFacts]) -> sql.Composed:
@@ -216,13 +214,15 @@ def _setting(at: int) -> str:
     return f"weir.key{at}"
 
 
-def _condition(columns: Sequence[ColumnFacts], served: bool) -> sql.Composed:
+def _condition(table: LookupTable, names: Sequence[str]) -> sql.Composed:
     """``WHERE (a, b::text) IN (SELECT * FROM unnest(keys of a, keys of b))``.
 
     One column with an index is ``a = ANY (keys of a)``: the index is walked once, in half the time of a join. The keys
     stand in a sub-select, which is evaluated once: where they reach most of a table, the server might read all of it
     and take the setting apart again for every row. Without an index a join is better: it can hash.
     """
+    columns = [table.column(name) for name in names]
+    served = table.keys.serves([column.name for column in columns if not _compare(column).column])
     sides, arrays = [], []
     for at, column in enumerate(columns):
         comparison = _compare(column)

@@ -16,7 +16,7 @@ from weir.sources.postgres.connection import Connection, named_errors
 from weir.sources.postgres.idle import give_back, take
 from weir.sources.postgres.lookup import LookupTable, answer, copy_rows, parse_csv, select_columns
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.source import LookupAnswer, Partition, SnapshotReader, SourceError
+from weir.sources.source import Answers, Partition, SnapshotReader, SourceError
 
 PAGES_PER_PART = 4096  # 32 MB of table
 BATCH_BYTES = 8 << 20
@@ -43,7 +43,7 @@ class PostgresReader(SnapshotReader):
         self._token = token
         self._connection: Connection | None = _enter(token.options, token.exported)
 
-    def answer(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def answer(self, lookups: Sequence[Lookup]) -> Answers:
         connection, token = self._connection, self._token
         if connection is None:
             raise SourceError(f"{token.options.name}: this reader of a snapshot is closed")

@@ -142,6 +142,10 @@ class PostgresSource(PostgresBase):
     def _load_again(self, why: str) -> LoadAgain:
         return LoadAgain(f"{self.name}: {why}; {LOAD_AGAIN}")
 
+    @property
+    def _log_is_open(self) -> bool:
+        return self._stream is not None
+
     def _log_close(self) -> None:
         if self._stream is not None:
             self._stream.close()

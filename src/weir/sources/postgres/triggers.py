@@ -84,6 +84,10 @@ class PostgresTriggersSource(PostgresBase):
                 f"(another project reads it too, or the warehouse was set back); {LOAD_AGAIN}"
             )
 
+    @property
+    def _log_is_open(self) -> bool:
+        return True
+
     def _log_close(self) -> None:
         """Nothing is open beside the connection itself."""
 

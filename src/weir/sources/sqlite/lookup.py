@@ -83,13 +83,3 @@ def _by_table(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key]
     rows = fetch(database, f"{question(lookup)} WHERE {_row(lookup.key_columns)} IN ({chosen})", ())
     database.execute("DROP TABLE temp.weir_keys")
     return rows
-
-
-def served_by_index(database: sqlite3.Connection, lookup: Lookup) -> bool:
-    """Whether SQLite would find the rows by an index, as its plan for two keys says."""
-    condition = _condition(lookup.key_columns, 2)
-    plan = database.execute(
-        f"EXPLAIN QUERY PLAN {question(lookup)} WHERE {condition}", [None] * 2 * len(lookup.key_columns)
-    )
-    steps = [detail for *_, detail in plan]
-    return bool(steps) and steps[0].startswith("SEARCH")

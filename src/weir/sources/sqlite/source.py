@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
@@ -26,15 +25,15 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.quoting import double_quoted
 from weir.algebra.types import Schema
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, READ, RELEASE, RESUME, VISIT, WATCH, Life
 from weir.sources.source import (
     LOAD_AGAIN,
+    Answers,
     Description,
     Load,
     LoadAgain,
-    LookupAnswer,
     Partition,
     Position,
-    SnapshotReader,
     Source,
     SourceError,
     Transaction,
@@ -42,9 +41,10 @@ from weir.sources.source import (
 )
 from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
 from weir.sources.sqlite.catalog import read_shape
-from weir.sources.sqlite.connection import BUSY_SECONDS, connect, explained
+from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
-from weir.sources.sqlite.lookup import bound_keys, question, rows_for, served_by_index
+from weir.sources.sqlite.lookup import bound_keys, question, rows_for
+from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import Place, boundaries
@@ -93,19 +93,16 @@ class SqliteSource(Source):
     Two connections take turns: the new visit's snapshot is read while the last one's is still open.
     """
 
-    def __init__(
-        self, name: str, path: str | PathLike[str], busy_seconds: float = BUSY_SECONDS, large_wal: int = LARGE_WAL
-    ) -> None:
-        self.name, self.path, self.busy_seconds, self.large_wal = name, fspath(path), busy_seconds, large_wal
+    def __init__(self, options: SqliteOptions, large_wal: int = LARGE_WAL) -> None:
+        self.options, self.name, self.path, self.large_wal = options, options.name, options.path, large_wal
+        self._life = Life(options.name)
         self._watched: dict[Relation, Schema] = {}
         self._spare: sqlite3.Connection | None = None
-        self._held: Snapshot | None = None  # of the last visit
+        self._last: Snapshot | None = None  # of the last visit
         self._load: Snapshot | None = None
-        self._holding = False  # the last visit's snapshot is held for ``look``
-        self._position: tuple[str, int] | None = None  # the log's name and the last number delivered
+        self._position = ("", 0)  # the log's name and the last number delivered
         self._place: Place | None = None  # where the last search for transaction ends stopped
         self._checked_schema = -1
-        self._indexed: dict[tuple[Relation, tuple[str, ...]], bool] = {}
         self._captures: dict[int, Capture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
@@ -120,7 +117,9 @@ class SqliteSource(Source):
             return describe(database, self.name, self.path)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        with self._reading() as database:
+        self.end_load()
+        self.release()
+        with self._life.during(WATCH), self._reading() as database:
             (mode,) = database.execute("PRAGMA journal_mode").fetchone()
             if mode != "wal":
                 raise SourceError(f"source '{self.name}': {self.path} is in journal mode '{mode}', not WAL: {INSTALL}")
@@ -142,7 +141,7 @@ class SqliteSource(Source):
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A short read transaction of its own."""
         with self._told():
-            database = connect(self.path, self.busy_seconds)
+            database = connect(self.path, self.options.busy_seconds)
             try:
                 database.execute("BEGIN")
                 yield database
@@ -151,7 +150,7 @@ class SqliteSource(Source):
 
     def _begin(self) -> Snapshot:
         """A new read transaction at this moment, checked."""
-        database = self._spare or connect(self.path, self.busy_seconds)
+        database = self._spare or connect(self.path, self.options.busy_seconds)
         self._spare = None
         try:
             database.execute("BEGIN")
@@ -190,18 +189,17 @@ class SqliteSource(Source):
         self._captures = captures(database)
         current = (capture for relation in self._watched if (capture := active(database, relation.table)))
         self._since = {capture.table: capture.since for capture in current}
-        self._checked_schema, self._indexed = schema_version, {}
+        self._checked_schema = schema_version
 
     # -- load -------------------------------------------------------------------------------------------------------
 
     def load(self) -> Load:
-        with self._told():
+        with self._life.during(LOAD), self._told():
             self.end_load()
-            self.release()
             snapshot = self._load = self._begin()
             parts = [part for relation in self._watched for part in self._parts(snapshot.database, relation)]
-        self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
-        return Load(str(snapshot.head.position(self._watched)), tuple(parts))
+            self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
+            return Load(str(snapshot.head.position(self._watched)), tuple(parts))
 
     def _parts(self, database: sqlite3.Connection, relation: Relation) -> Iterator[Partition]:
         """Ranges of the rowid; one part for a table without one."""
@@ -219,9 +217,9 @@ class SqliteSource(Source):
             yield Partition(relation, names, (shape.rowid, start, min(start + step - 1, high)))
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        snapshot = self._load or (self._held if self._holding else None)
-        if snapshot is None:
-            raise SourceError(f"source '{self.name}': no load is open here; SQLite cannot share a load's snapshot")
+        self._life.check(READ)
+        snapshot = self._load or self._last
+        assert snapshot is not None
         statement = question(Lookup(partition.relation, partition.columns))
         values: list[int] = []
         if partition.detail is not None:
@@ -246,22 +244,27 @@ class SqliteSource(Source):
         """The load's snapshot takes the place of a last visit's, so that the first transactions after it can be told
         apart.
         """
+        self._life.move(END_LOAD)
         if self._load is not None:
-            self._release(self._held)
-            self._held, self._load, self._place = self._load, None, None
+            self._release(self._last)
+            self._last, self._load, self._place = self._load, None, None
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
         """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
-        self.release()
+        with self._life.during(RESUME):
+            self.end_load()
+            self._resume(position, boundaries)
+
+    def _resume(self, position: Position, boundaries: Sequence[Position]) -> None:
         at = self._parsed(position)
         later = sorted((self._parsed(one) for one in boundaries), key=lambda one: one.number)
         self._position = (at.epoch, at.number)
         self._begins = late_tables((relation.table for relation in self._watched), at, later)
-        if self._held is not None and replace(at, tables=()) != self._held.head.position():
-            self._release(self._held)
-            self._held, self._known_ends = None, []
+        if self._last is not None and replace(at, tables=()) != self._last.head.position():
+            self._release(self._last)
+            self._last, self._known_ends = None, []
         with self._told():
             snapshot = self._begin()
             try:
@@ -289,8 +292,6 @@ class SqliteSource(Source):
 
     def _check_reach(self, head: Head) -> int:
         """The number to go on from, or LoadAgain when the log does not reach back to it."""
-        if self._position is None:
-            raise SourceError(f"source '{self.name}': call load or resume before visit")
         epoch, number = self._position
         if epoch != head.epoch:
             raise self._lost("the change log was removed and installed again")
@@ -306,26 +307,22 @@ class SqliteSource(Source):
     def _lost(self, reason: str) -> LoadAgain:
         return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
 
-    def visit(self, lookups: Sequence[Lookup] = (), hold: bool = False) -> Visit:
-        if self._holding or (hold and self._load is not None):
-            what = "a snapshot is already held; release it" if self._holding else "a load is open; end it"
-            raise SourceError(f"source '{self.name}': {what} first")
-        with self._told():
+    def visit(self, hold: bool = False) -> Visit:
+        with self._life.during(HOLD if hold else VISIT), self._told():
             self._let_log_restart()
             snapshot = self._begin()
             try:
-                visit = self._visit(snapshot, lookups)
+                visit = self._visit(snapshot)
             except BaseException:
                 self._release(snapshot)
                 raise
-            self._release(self._held)
-            self._held = snapshot
+            self._release(self._last)
+            self._last = snapshot
             self._position = (snapshot.head.epoch, snapshot.head.clock)
             self._begins = {table: number for table, number in self._begins.items() if number != NEXT_VISIT}
-            self._holding = hold
             return visit
 
-    def _visit(self, snapshot: Snapshot, lookups: Sequence[Lookup]) -> Visit:
+    def _visit(self, snapshot: Snapshot) -> Visit:
         after, clock = self._check_reach(snapshot.head), snapshot.head.clock
         transactions: tuple[Transaction, ...] = ()
         changes: dict[Relation, pa.Table] = {}
@@ -333,8 +330,7 @@ class SqliteSource(Source):
             ends, loose = self._ends(snapshot, after)
             log = Log(snapshot.database, self.name, self._captures, after, ends, loose, self._begins)
             transactions, changes = log.read(self._watched)
-        answers = tuple(self._answer(snapshot.database, lookup) for lookup in lookups)
-        return Visit(transactions, changes, answers, str(snapshot.head.position(self._watched)))
+        return Visit(transactions, changes, str(snapshot.head.position(self._watched)))
 
     def _ends(self, snapshot: Snapshot, after: int) -> Ends:
         """The numbers at which transactions end, and the two between which several may have been taken together."""
@@ -345,7 +341,7 @@ class SqliteSource(Source):
             return sorted({*known, *cuts}), None
         page = snapshot.head.page
         found, self._place = boundaries(self.path, page, start, snapshot.head.clock, self._place)
-        kept = self._held is not None and self._held.head.page == page and self._place is not None
+        kept = self._last is not None and self._last.head.page == page and self._place is not None
         return sorted({*known, *found, *cuts}), None if kept else (start, found[0])
 
     def _let_log_restart(self) -> None:
@@ -354,7 +350,7 @@ class SqliteSource(Source):
         So once it has become large we hold writers off for a moment, note the transactions up to now, let SQLite move
         the log into the database, and open a snapshot that does not need the log.
         """
-        if self._place is None or self._place.size < self._next_restart or self._position is None:
+        if self._place is None or self._place.size < self._next_restart:
             return
         self._next_restart = self._place.size + self.large_wal // 4
         locker = connect(self.path, LOCK_SECONDS)
@@ -373,48 +369,39 @@ class SqliteSource(Source):
             self._release(snapshot)
             return
         self._known_ends, self._place = ends, None
-        self._release(self._held)
-        self._held = None
+        self._release(self._last)
+        self._last = None
         snapshot.database.execute("ROLLBACK")
         snapshot.database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         snapshot.database.execute("BEGIN")
-        self._held = Snapshot(snapshot.database, self._head(snapshot.database))
+        self._last = Snapshot(snapshot.database, self._head(snapshot.database))
 
-    def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> LookupAnswer:
+    def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> pa.Table:
         schema = self._watched[lookup.relation]
-        wanted = schema.only(lookup.columns)
         if lookup.keys is None:
-            return LookupAnswer(as_table(fetch(database, question(lookup)), wanted, lookup.relation))
-        rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
-        return LookupAnswer(as_table(rows, wanted, lookup.relation), self._is_indexed(database, lookup))
+            rows = fetch(database, question(lookup))
+        else:
+            rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
+        return as_table(rows, schema.only(lookup.columns), lookup.relation)
 
-    def _is_indexed(self, database: sqlite3.Connection, lookup: Lookup) -> bool:
-        key = (lookup.relation, lookup.key_columns)
-        if key not in self._indexed:
-            self._indexed[key] = served_by_index(database, lookup)
-        return self._indexed[key]
-
-    def reader(self, snapshot: Any) -> SnapshotReader:
-        raise SourceError(f"source '{self.name}': SQLite cannot share a snapshot between connections; use visit")
-
-    def look(self, lookups: Sequence[Lookup]) -> tuple[LookupAnswer, ...]:
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._told():
-            database = self._held_snapshot().database
+            database = self._held()
             return tuple(self._answer(database, lookup) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         with self._told():
-            database = self._held_snapshot().database
+            database = self._held()
             return tuple(part for relation in self._watched for part in self._parts(database, relation))
 
-    def _held_snapshot(self) -> Snapshot:
-        if not self._holding or self._held is None:
-            raise SourceError(f"source '{self.name}': no snapshot is held; visit with hold first")
-        return self._held
+    def _held(self) -> sqlite3.Connection:
+        self._life.check(LOOK)
+        assert self._last is not None
+        return self._last.database
 
     def release(self) -> None:
         """The snapshot itself stays open until the next visit, which tells transactions apart by it."""
-        self._holding = False
+        self._life.move(RELEASE)
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -433,13 +420,13 @@ class SqliteSource(Source):
                 database.close()
 
     def close(self) -> None:
-        for snapshot in (self._load, self._held):
+        for snapshot in (self._load, self._last):
             if snapshot is not None:
                 snapshot.database.close()
         if self._spare is not None:
             self._spare.close()
-        self._load = self._held = self._spare = self._place = None
-        self._holding = False
+        self._load = self._last = self._spare = self._place = None
+        self._life.move(CLOSE)
 
 
 def _trim(database: sqlite3.Connection, upto: int) -> bool:

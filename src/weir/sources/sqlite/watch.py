@@ -19,14 +19,11 @@ def describe(database: sqlite3.Connection, source: str, path: str) -> Descriptio
     """All tables, with what is missing before they can be watched."""
     shapes = [shape for name in table_names(database) if (shape := read_shape(database, name))]
     findings = [finding for shape in shapes for finding in _findings(database, shape)]
-    names = ("journal_mode", "page_size", "encoding")
-    settings = {name: str(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in names}
-    if settings["journal_mode"] != "wal":
+    if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         findings.insert(0, Finding("error", f"{path} is not in WAL mode", INSTALL))
     return Description(
         tuple(shape.described(source) for shape in shapes),
         {Relation(source, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
-        {"sqlite_version": sqlite3.sqlite_version, **settings},
         tuple(findings),
         {Relation(source, shape.name): rows for shape in shapes if (rows := about_rows(database, shape)) is not None},
     )
