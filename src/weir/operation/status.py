@@ -36,13 +36,11 @@ def status_of(engine: Engine | None, path: str, names: Sequence[str], tables: Ta
     document: dict[str, Any] = {"warehouse": path, "process": os.getpid(), "time": now, "started": started}
     if engine is None:
         return {**document, "running": False, "views": [_resting(name, tables) for name in names], "sources": []}
-    costs = engine.costs
-    asked = asdict(costs)
     return {
         **document,
         "running": True,
         "rounds": engine.rounds,
-        "asked": asked,
+        "asked": asdict(engine.asked),
         "views": [entry for unit in engine.units for entry in _views(unit, now)],
         "sources": [_source(engine, name, now) for name in engine.channels],
     }
@@ -58,7 +56,7 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
         "lag": now - unit.caught_up_at if unit.caught_up_at else None,
         "last_commit": unit.committed_at or None,
         "positions": dict(unit.durable),
-        "asked": asdict(unit.costs),
+        "asked": asdict(unit.asked),
     }
     return [
         {

@@ -31,8 +31,9 @@ from weir.rounds.views import MaintainedView
 from weir.sources.source import Answers
 from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.failures import asking, explained
-from weir.sweeping.job import Costs, Numbering, SweepOrder, sweep_on_spark
+from weir.sweeping.job import sweep_on_spark
 from weir.sweeping.lookups import Access, LookupServer, SharedSnapshot
+from weir.sweeping.order import Asked, Numbering, SweepOrder
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ class Answering:
     ) -> None:
         self.spark, self.readiness, self.channels, self.schemas = spark, readiness, readiness.channels, schemas
         self.tasks, self.host = tasks, host
-        self.costs = Costs()
+        self.asked = Asked()
         self._counting = threading.Lock()  # sources answer in threads of their own
         self.round = 0
         self._server: LookupServer | None = None
@@ -91,7 +92,7 @@ class Answering:
         points.reach(points.BETWEEN_HOPS)
         (found,) = channel.source.look((lookup,))
         keys: Any = lookup.keys
-        self._count(unit, Costs(1, 0 if keys is None else len(keys), found.num_rows, found.nbytes))
+        self._count(unit, Asked(1, 0 if keys is None else len(keys), found.num_rows, found.nbytes))
         return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found)
 
     # -- by Spark ------------------------------------------------------------------------------------------------------
@@ -126,13 +127,13 @@ class Answering:
             raise explained(problem, ", ".join(unit.name for unit in units)) from problem
         points.reach(points.AFTER_SWEEP)
         for sweep, delta in zip(sweeps, deltas, strict=True):
-            self._count(unit_of[id(sweep.conversation)], delta.costs)
+            self._count(unit_of[id(sweep.conversation)], delta.asked)
             sweep.conversation.swept(sweep, delta)
 
-    def _count(self, unit: Unit, costs: Costs) -> None:
+    def _count(self, unit: Unit, asked: Asked) -> None:
         with self._counting:
-            self.costs += costs
-            unit.costs += costs
+            self.asked += asked
+            unit.asked += asked
 
     def _access(self, source: str) -> Access:
         visit = self.channels[source].visit

@@ -23,7 +23,7 @@ from weir.algorithms.driver import Driver
 from weir.algorithms.procedure import Numbered
 from weir.messages import Answer, Ask, Commit, Effect, NodeMessage, Position, Run, Send, Swept, Update
 from weir.rounds.deltas import RoundCommits
-from weir.sweeping.job import SweptDelta
+from weir.sweeping.order import SweptDelta
 
 Fetch = Callable[[Lookup], Bag]
 

@@ -33,7 +33,7 @@ from weir.messages import (
 )  # fmt: skip
 from weir.spark.arrow_bag import ArrowBag
 from weir.spark.frame_bag import FrameBag
-from weir.sweeping.job import SweptDelta
+from weir.sweeping.order import SweptDelta
 from weir.warehouse.bags import bag_of, batch_of
 from weir.warehouse.columns import ARRIVAL as STORED_ARRIVAL
 from weir.warehouse.record import Step

@@ -33,7 +33,7 @@ from weir.rounds.views import MaintainedView
 from weir.rounds.writer import UnitWrite, Writer, commit_together, loaded_part
 from weir.sources.source import Source, Visit
 from weir.spark.frame_bag import FrameBag
-from weir.sweeping.job import Costs
+from weir.sweeping.order import Asked
 from weir.warehouse.following import Follower
 
 log = logging.getLogger("weir")
@@ -87,8 +87,8 @@ class Engine:
             self.channels[source].reopen()
 
     @property
-    def costs(self) -> Costs:
-        return self.answering.costs
+    def asked(self) -> Asked:
+        return self.answering.asked
 
     def round(self, audits: Mapping[str, Audit] | None = None) -> RoundReport:
         """One round. ``audits``: for the view of that name, what to do with its value over the held snapshots."""

@@ -22,7 +22,7 @@ from weir.messages import Position
 from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Block
 from weir.rounds.views import MaintainedView
-from weir.sweeping.job import Costs
+from weir.sweeping.order import Asked
 
 NEW, RUNNING, WAITING, FAILED = "new", "running", "waiting", "failed"
 RECOVERED, INTERRUPTED, REVIVED, STOPPED = "recovered", "interrupted", "revived", "stopped"
@@ -48,7 +48,7 @@ class Unit:
     transactions: int = 0
     written: int = 0  # how many of them are committed, or are to be delivered once more
     commits: int = 0
-    costs: Costs = field(default_factory=Costs)  # what was asked of the sources for it
+    asked: Asked = field(default_factory=Asked)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
     _life: Life = field(default_factory=lambda: Life(LIFE, NEW))

@@ -19,7 +19,7 @@ from weir.planning.choice import Choice
 from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Delivered, merged
 from weir.spark.arrow_bag import ArrowBag
-from weir.sweeping.job import schema_of_view
+from weir.sweeping.spark_expressions import schema_of_view
 from weir.warehouse.bags import bag_of
 from weir.warehouse.columns import escaped, unescaped
 from weir.warehouse.place import LOG

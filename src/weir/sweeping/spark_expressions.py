@@ -8,10 +8,15 @@ over the raw rows. There is one raw view per term of a UNION ALL.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from weir.algebra.errors import UnsupportedExpression
 from weir.algebra.expression import Expression, column, conjunction
-from weir.algebra.types import Schema
+from weir.algebra.quoting import ddl
+from weir.algebra.types import Column, Schema, parse_type
 from weir.algebra.view import Term, View
 
 
@@ -60,3 +65,13 @@ def _covered(expression: Expression, schema: Schema) -> bool:
     except UnsupportedExpression:
         return False
     return True
+
+
+def schema_of_view(view: View, spark: SparkSession) -> Schema:
+    """The view's columns with the types that Spark gives them."""
+    frames = []
+    for term in raw_terms(view):
+        empty = spark.createDataFrame([], ddl(term.schema))
+        frames.append(empty.select(*[F.expr(e.sql).alias(name) for name, e in term.output]))
+    fields = reduce(DataFrame.union, frames).schema.fields
+    return Schema(Column(field.name, parse_type(field.dataType.simpleString())) for field in fields)
