@@ -11,19 +11,20 @@ from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
 from weir.algorithms.eca import Eca
-from weir.bench.papers import eca_model as model
-from weir.bench.papers.eca import QUICK, Row, Study, agree
-from weir.bench.papers.eca_data import R1, R2, R3, example_6
-from weir.bench.papers.eca_meter import Laboratory
-from weir.bench.papers.eca_model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
+from weir.bench.papers.eca import model
+from weir.bench.papers.eca.data import R1, R2, R3, example_6
+from weir.bench.papers.eca.meter import Laboratory
+from weir.bench.papers.eca.model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
+from weir.bench.papers.eca.study import QUICK, EcaStudy
+from weir.bench.papers.study import FigurePoint, agree
 from weir.cli.bench import bench_app
 
 FIGURES = ("6.2", "6.3", "6.4", "6.5")
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return Study(QUICK)
+def study() -> EcaStudy:
+    return EcaStudy(QUICK)
 
 
 # -- formulas --------------------------------------------------------------------------------------------------------
@@ -90,14 +91,14 @@ def test_ecas_worst_case_of_three_updates_is_made_of_the_terms_the_paper_lists()
     assert cost.netted < cost.bytes  # what compensates cancels inside an answer, and the paper counts it
 
 
-def test_measured_is_within_a_tenth_or_explained(study: Study) -> None:
+def test_measured_is_within_a_tenth_or_explained(study: EcaStudy) -> None:
     """Every row; and most rows of the paper's own series need no explanation."""
     assert all(agree(row.formula, row.measured) != bool(row.explained) for row in study.rows)
     own = [row for row in study.rows if row.figure in FIGURES and row.series in SERIES]
     assert sum(not row.explained for row in own) >= 0.75 * len(own)
 
 
-def test_there_are_enough_points_in_every_figure(study: Study) -> None:
+def test_there_are_enough_points_in_every_figure(study: EcaStudy) -> None:
     """All four series in each of the four figures, more than twenty points together, and the messages."""
     for figure in FIGURES:
         assert {row.series for row in study.rows if row.figure == figure} >= set(SERIES)
@@ -107,14 +108,14 @@ def test_there_are_enough_points_in_every_figure(study: Study) -> None:
     assert all(row.measured == row.formula for row in messages)
 
 
-def test_the_sixth_block_explains_the_reads_without_indexes(study: Study) -> None:
+def test_the_sixth_block_explains_the_reads_without_indexes(study: EcaStudy) -> None:
     """With room in the last block (C = 96, I still 5) RV and ECA's best case read exactly what the formulas say."""
     roomy = [row for row in study.rows if row.series.endswith("C = 96") and not row.series.startswith(ECA_WORST)]
     assert roomy
     assert all(row.measured == row.formula for row in roomy)
 
 
-def test_the_crossovers_are_where_the_paper_sees_them(study: Study) -> None:
+def test_the_crossovers_are_where_the_paper_sees_them(study: EcaStudy) -> None:
     """Bytes about 100 and 30, reads about 3 with indexes and 5 to 8 (8.3 by its own formula) without."""
     measured = {(found.cost, found.series): found.measured for found in study.crossovers}
     assert 95 <= measured["bytes", ECA_BEST] <= 105
@@ -126,7 +127,7 @@ def test_the_crossovers_are_where_the_paper_sees_them(study: Study) -> None:
     assert roomy["reads without indexes", ECA_BEST] == 9
 
 
-def test_best_is_never_dearer_than_worst(study: Study) -> None:
+def test_best_is_never_dearer_than_worst(study: EcaStudy) -> None:
     """For every cost and number of updates measured."""
     points = {(row.figure, row.series, row.x): row for row in study.rows if row.figure in FIGURES}
     for (figure, series, x), row in points.items():
@@ -138,12 +139,12 @@ def test_best_is_never_dearer_than_worst(study: Study) -> None:
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_json_is_one_document_and_nothing_else(study: Study) -> None:
+def test_json_is_one_document_and_nothing_else(study: EcaStudy) -> None:
     """Rows with exactly the promised fields, and a second run measures what the first did."""
     document = json.loads(CliRunner().invoke(bench_app, ["eca", "--json", "--quick"]).stdout)
     assert list(document) == ["rows"]
     assert all(set(row) == {"figure", "series", "x", "formula", "measured", "explained"} for row in document["rows"])
-    assert [Row(**row) for row in document["rows"]] == study.rows
+    assert [FigurePoint(**row) for row in document["rows"]] == study.rows
 
 
 def test_without_json_it_prints_tables_and_draws_a_picture_per_figure(tmp_path: Path) -> None:

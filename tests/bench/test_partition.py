@@ -9,18 +9,23 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.algorithms.equal_partition import EqualPartition
-from weir.bench.papers import partition_model as model
-from weir.bench.papers.eca import agree
-from weir.bench.papers.partition import Row, Study
-from weir.bench.papers.partition_data import chain
-from weir.bench.papers.partition_report import pictures, tables
+from weir.bench.papers.partition import model
+from weir.bench.papers.partition.data import chain
+from weir.bench.papers.partition.report import pictures, tables
+from weir.bench.papers.partition.study import CasePoint, PartitionStudy
+from weir.bench.papers.study import agree
 from weir.cli.bench import bench_app
 from weir.simulator.space import Space, space_of
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
-    return Study().rows
+def study() -> PartitionStudy:
+    return PartitionStudy()
+
+
+@pytest.fixture
+def rows(study: PartitionStudy) -> list[CasePoint]:
+    return study.rows
 
 
 def test_the_formulas_give_the_values_worked_out_by_hand() -> None:
@@ -33,12 +38,12 @@ def test_the_formulas_give_the_values_worked_out_by_hand() -> None:
     assert model.auxiliary_rows([3, 3, 2], 12, 2) == 48 + 48 + 24
 
 
-def test_every_difference_is_explained(rows: list[Row]) -> None:
+def test_every_difference_is_explained(rows: list[CasePoint]) -> None:
     """Formula and measurement agree within a tenth, or the row says why they do not."""
     assert [row for row in rows if not agree(row.formula, row.measured) and not row.explained] == []
 
 
-def test_refresh_times_are_exactly_the_papers(rows: list[Row]) -> None:
+def test_refresh_times_are_exactly_the_papers(rows: list[CasePoint]) -> None:
     """In virtual time SWEEP, equal groups, F_Parti as printed and parallel groups match to the tick."""
     exact = ("SWEEP", "equal groups", "r updates", "keyed", "space", "rows", "skew, equal", "shift, groups kept")
     chosen = [row for row in rows if row.case.startswith(exact) or row.case == "skew, F_Parti with K = 4"]
@@ -46,7 +51,7 @@ def test_refresh_times_are_exactly_the_papers(rows: list[Row]) -> None:
     assert all(row.measured == pytest.approx(row.formula) for row in chosen)
 
 
-def test_what_the_study_shows(rows: list[Row]) -> None:
+def test_what_the_study_shows(rows: list[CasePoint]) -> None:
     """Parallel groups take the time of one; groups that follow a shift beat those that do not."""
     found = {(row.case, row.x): row.measured for row in rows}
     assert found["r updates, in r groups, parallel", 4] == 2
@@ -63,15 +68,14 @@ def test_space_is_told_per_auxiliary_view() -> None:
     assert space_of(world.algorithm.auxiliary) == {"0:0+1": Space(24, 24 * 8), "0:2": Space(12, 12 * 8)}
 
 
-def test_the_command_prints_json_and_draws(rows: list[Row], tmp_path: Path) -> None:
+def test_the_command_prints_json_and_draws(study: PartitionStudy, tmp_path: Path) -> None:
     """``--json`` has the five fields of every row; the report has a table per family and four pictures."""
     result = CliRunner().invoke(bench_app, ["partition", "--json"])
     assert result.exit_code == 0
     printed = json.loads(result.output)["rows"]
-    assert len(printed) == len(rows)
-    assert set(printed[0]) == {"case", "x", "formula", "measured", "explained"}
-    drawn = pictures(rows, tmp_path)
+    assert [CasePoint(**row) for row in printed] == study.rows
+    drawn = pictures(study, tmp_path)
     names = [path.stem for path in drawn]
     assert names == ["partition-refresh", "partition-parallel", "partition-skew", "partition-space"]
     assert all(path.stat().st_size > 1000 for path in drawn)
-    assert len(list(tables(rows))) == 9
+    assert len(list(tables(study))) == 9

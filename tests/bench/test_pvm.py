@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from weir.bench.papers import pvm_model as model
-from weir.bench.papers.eca import Row, agree
-from weir.bench.papers.pvm import PVM, QUICK, SWEEP, Study
-from weir.bench.papers.pvm_report import cells
-from weir.bench.papers.pvm_world import chain, measure, runs_of
+from weir.bench.papers.pvm import model
+from weir.bench.papers.pvm.report import cells
+from weir.bench.papers.pvm.study import PVM, QUICK, SWEEP, PvmStudy
+from weir.bench.papers.pvm.world import chain, measure, runs_of
+from weir.bench.papers.study import FigurePoint, agree
 from weir.cli.bench import bench_app
 
 # Figure 22 as printed: tick -> what IS1, IS2 and IS3 do; a query is worked on in one tick and answered in the next.
@@ -23,8 +23,8 @@ PVM_3_TICKS = {1: "SQ2,1 SQ1,2 ", 3: " SQ3,2 SQ1,3", 5: "SQ3,1  SQ2,3"}
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return Study(QUICK)
+def study() -> PvmStudy:
+    return PvmStudy(QUICK)
 
 
 def test_the_model_gives_the_values_worked_out_by_hand() -> None:
@@ -38,7 +38,7 @@ def test_the_model_gives_the_values_worked_out_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("parallel", "printed"), [(0, SWEEP_TICKS), (2, PVM_2_TICKS), (3, PVM_3_TICKS)])
-def test_figure_22_tick_by_tick(study: Study, parallel: int, printed: dict[int, str]) -> None:
+def test_figure_22_tick_by_tick(study: PvmStudy, parallel: int, printed: dict[int, str]) -> None:
     """Every cell of the paper's table, and no other: 12, 8 and 6 ticks."""
     expected = {}
     for tick, line in printed.items():
@@ -65,7 +65,7 @@ def test_whose_turn_it_is() -> None:
     assert runs_of(2, 8, 3) == [1, 1, 2, 2, 3, 3, 1, 1]
 
 
-def test_queries_and_compensations_are_exact(study: Study) -> None:
+def test_queries_and_compensations_are_exact(study: PvmStudy) -> None:
     """n(m - 1) questions, and n^2 (m - 1) / 2m younger updates taken out of answers, in SWEEP and in PVM."""
     rows = [row for row in study.rows if row.figure in ("queries", "compensations")]
     assert len(rows) == 12
@@ -79,20 +79,20 @@ def test_no_compensation_where_updates_are_far_apart() -> None:
     assert measure(given, 0).local == model.local_compensations(6, 3)
 
 
-def test_measured_is_within_a_tenth_or_explained(study: Study) -> None:
+def test_measured_is_within_a_tenth_or_explained(study: PvmStudy) -> None:
     """Every row; SWEEP and Figures 22, 25 and 26 without exception."""
     assert all(agree(row.formula, row.measured) != bool(row.explained) for row in study.rows)
     assert not any(row.explained for row in study.rows if row.series == SWEEP or row.figure in ("22", "25", "26"))
 
 
-def test_more_in_flight_is_faster_until_the_sources_are_busy(study: Study) -> None:
+def test_more_in_flight_is_faster_until_the_sources_are_busy(study: PvmStudy) -> None:
     """Figure 21: three times at p = 4 (the paper measured 3.3), close to four with more in flight, never beyond."""
     times = {row.x: row.measured for row in study.rows if row.figure == "21" and row.series == PVM}
     assert times[1] / times[4] == 3
     assert 3.5 < times[1] / times[8] < 4
 
 
-def test_with_time_on_the_way_more_than_m_in_flight_help(study: Study) -> None:
+def test_with_time_on_the_way_more_than_m_in_flight_help(study: PvmStudy) -> None:
     """Why the paper's curve goes on falling beyond p = 4: a source is not busy while messages travel."""
     times = {
         row.x: row.measured for row in study.rows if row.figure == "21" and row.series == f"{PVM}, half on the way"
@@ -100,7 +100,7 @@ def test_with_time_on_the_way_more_than_m_in_flight_help(study: Study) -> None:
     assert times[8] < 0.6 * times[4]
 
 
-def test_long_runs_of_one_source_cost_pvm_and_not_sweep(study: Study) -> None:
+def test_long_runs_of_one_source_cost_pvm_and_not_sweep(study: PvmStudy) -> None:
     """Figure 24: PVM is slower by some, still twice as fast as SWEEP."""
     pvm = {row.x: row.measured for row in study.rows if row.figure == "24" and row.series == PVM}
     sweep = {row.measured for row in study.rows if row.figure == "24" and row.series == SWEEP}
@@ -109,12 +109,12 @@ def test_long_runs_of_one_source_cost_pvm_and_not_sweep(study: Study) -> None:
     assert pvm[10] * 2 < 60
 
 
-def test_json_is_one_document_and_nothing_else(study: Study) -> None:
+def test_json_is_one_document_and_nothing_else(study: PvmStudy) -> None:
     """Rows with exactly the promised fields; a second run measures what the first did."""
     document = json.loads(CliRunner().invoke(bench_app, ["pvm", "--json", "--quick"]).stdout)
     assert list(document) == ["rows"]
     assert all(set(row) == {"figure", "series", "x", "formula", "measured", "explained"} for row in document["rows"])
-    assert [Row(**row) for row in document["rows"]] == study.rows
+    assert [FigurePoint(**row) for row in document["rows"]] == study.rows
 
 
 def test_without_json_it_prints_tables_and_draws_a_picture_per_figure(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from weir.bench.product import sources
 from weir.bench.product.source_labs import COLUMNS, LABS, NEEDED, rows
-from weir.bench.product.sources import LookupCost, Result, Sizes, Spent
+from weir.bench.product.sources import LookupCost, Result, SourceSizes, Spent
 from weir.cli.main import app
 
-TINY = Sizes(500, 100, 1, 3, 0.2, (1, 100), (2, 2))
+TINY = SourceSizes(500, 100, 1, 3, 0.2, (1, 100), (2, 2))
 
 
 @pytest.mark.parametrize("kind", sorted(LABS))

@@ -7,9 +7,9 @@ import pytest
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import sub_updates, substitute, whole
 from weir.algebra.types import Row, Schema
-from weir.bench.papers.eca_data import R1, R2, R3, example_6
-from weir.bench.papers.eca_meter import view_tuples
-from weir.bench.papers.storage import Reads, Storage, Term
+from weir.bench.papers.eca.data import R1, R2, R3, example_6
+from weir.bench.papers.eca.meter import view_tuples
+from weir.bench.papers.eca.storage import BlockReads, Storage, Term
 from weir.simulator.source import evaluate_at
 
 PAIR = Schema.parse("a int, b int")
@@ -33,7 +33,7 @@ def one(row: Row, slot: int, weight: int = 1) -> Term:
 def test_a_clustering_index_reads_the_blocks_its_rows_lie_in() -> None:
     """X = 20 lies in two blocks of r2 (2 reads), then Y = 5 and Y = 6 are probed in r3 (1 read each)."""
     joined, reads = stored(*SMALL).with_indexes(one((4, 20), 0))
-    assert reads == Reads(4)
+    assert reads == BlockReads(4)
     assert sorted(joined) == [
         ((4, 20), (20, 5), (5, 7)),
         ((4, 20), (20, 5), (5, 8)),
@@ -44,21 +44,21 @@ def test_a_clustering_index_reads_the_blocks_its_rows_lie_in() -> None:
 def test_an_index_that_does_not_cluster_reads_a_block_per_row() -> None:
     """Y = 5 has two rows in one block of r2 (2 reads all the same), and each probes r1 (1 read each)."""
     joined, reads = stored(*SMALL).with_indexes(one((5, 1), 2))
-    assert reads == Reads(4)
+    assert reads == BlockReads(4)
     assert len(joined) == 3
 
 
 def test_a_row_in_the_middle_probes_each_side_once() -> None:
     """(10, 5) in r2: one block of r1 and one of r3, whatever the number of rows that match."""
     joined, reads = stored(*SMALL).with_indexes(one((10, 5), 1))
-    assert reads == Reads(2)
+    assert reads == BlockReads(2)
     assert len(joined) == 4
 
 
 def test_recomputing_with_ample_memory_reads_every_block_once() -> None:
     """Two blocks each."""
     joined, reads = stored(*SMALL).with_indexes(Term([None, None, None]))
-    assert reads == Reads(6)
+    assert reads == BlockReads(6)
     assert len(joined) == 2 * 2 + 2 + 1
 
 
@@ -66,11 +66,11 @@ def test_nested_loops_read_the_inner_relation_once_per_filling_of_the_outer_bloc
     """Three relations of 2 blocks: 8 inner reads, 2 + 4 outer loads. Two of them: the outer fits in two blocks."""
     storage = stored(*SMALL)
     joined, reads = storage.without_indexes(Term([None, None, None]))
-    assert reads == Reads(inner=8, outer=6)
+    assert reads == BlockReads(inner=8, outer=6)
     assert len(joined) == 7
-    assert storage.without_indexes(one((4, 20), 0))[1] == Reads(inner=2, outer=2)
+    assert storage.without_indexes(one((4, 20), 0))[1] == BlockReads(inner=2, outer=2)
     both = Term([[((4, 20), 1)], None, [((6, 1), 1)]])
-    assert storage.without_indexes(both) == ([((4, 20), (20, 6), (6, 1))], Reads(inner=2))
+    assert storage.without_indexes(both) == ([((4, 20), (20, 6), (6, 1))], BlockReads(inner=2))
 
 
 def test_a_deleted_row_makes_what_it_joins_with_deleted() -> None:

@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from weir.algorithms.c_strobe import CStrobe
-from weir.bench.papers.eca import Row, agree
-from weir.bench.papers.strobe import (
+from weir.bench.papers.strobe.study import (
     QUICK,
-    Study,
+    StrobeStudy,
     TooFew,
     burst_count,
     chain,
@@ -21,12 +20,13 @@ from weir.bench.papers.strobe import (
     stream,
     ungrouped_bound,
 )
+from weir.bench.papers.study import FigurePoint, agree
 from weir.cli.bench import bench_app
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return Study(QUICK)
+def study() -> StrobeStudy:
+    return StrobeStudy(QUICK)
 
 
 @pytest.mark.parametrize(("n", "k"), [(3, 2), (3, 6), (4, 3), (4, 6), (5, 4)])
@@ -58,23 +58,23 @@ def test_a_stream_that_ends_too_early_is_told() -> None:
         questions_of_insert(chain(4, 5), CStrobe, 3, 3)
 
 
-def test_sweep_always_asks_n_minus_1(study: Study) -> None:
+def test_sweep_always_asks_n_minus_1(study: StrobeStudy) -> None:
     """Whatever comes; and C-Strobe's questions over n sources are our count."""
     rows = [row for row in study.rows if row.figure in ("sweep", "questions")]
     assert len(rows) == 8
     assert all(row.measured == row.formula for row in rows)
 
 
-def test_measured_is_within_a_tenth_or_explained(study: Study) -> None:
+def test_measured_is_within_a_tenth_or_explained(study: StrobeStudy) -> None:
     """Every row."""
     assert all(agree(row.formula, row.measured) != bool(row.explained) for row in study.rows)
 
 
-def test_json_is_one_document_and_nothing_else(study: Study) -> None:
+def test_json_is_one_document_and_nothing_else(study: StrobeStudy) -> None:
     """Rows with exactly the promised fields."""
     document = json.loads(CliRunner().invoke(bench_app, ["strobe", "--json", "--quick"]).stdout)
     assert list(document) == ["rows"]
-    assert [Row(**row) for row in document["rows"]] == study.rows
+    assert [FigurePoint(**row) for row in document["rows"]] == study.rows
 
 
 def test_without_json_it_prints_tables_and_draws_pictures(tmp_path: Path) -> None:

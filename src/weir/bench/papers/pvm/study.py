@@ -7,13 +7,12 @@ query, Figure 26 has 800 ms.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from weir.bench.papers import pvm_model as model
-from weir.bench.papers.eca import Row, agree
-from weir.bench.papers.pvm_world import ON_THE_WAY, Measured, chain, measure, runs_of
+from weir.bench.papers.pvm import model
+from weir.bench.papers.pvm.world import ON_THE_WAY, Measured, chain, measure, runs_of
+from weir.bench.papers.study import FigurePoint, Study
 from weir.simulator.builtin import find
 from weir.simulator.clock import Latencies
 
@@ -37,7 +36,7 @@ RUNS = (
 
 
 @dataclass(frozen=True)
-class Sizes:
+class PvmSizes:
     """Which points are measured."""
 
     parallels: tuple[int, ...] = tuple(range(1, 11))
@@ -48,30 +47,23 @@ class Sizes:
     counts: tuple[int, ...] = (12, 24, 60)
 
 
-QUICK = Sizes((1, 2, 4, 8), (2, 4), (1, 5, 10), (4, 20), (0, 400, 800, 1600), (12,))
+QUICK = PvmSizes((1, 2, 4, 8), (2, 4), (1, 5, 10), (4, 20), (0, 400, 800, 1600), (12,))
 
 
-class Study:
+class PvmStudy(Study[FigurePoint]):
     """All rows."""
 
-    def __init__(self, sizes: Sizes | None = None) -> None:
-        self.sizes = sizes or Sizes()
+    def __init__(self, sizes: PvmSizes | None = None) -> None:
+        self.sizes = sizes or PvmSizes()
 
-    @cached_property
-    def rows(self) -> list[Row]:
-        return [
-            *self._more_in_flight(),
-            *self._ticks(),
-            *self._more_sources(),
-            *self._runs_of_one_source(),
-            *self._more_updates(),
-            *self._more_time_between(),
-            *self._messages(),
-        ]
-
-    def document(self) -> dict[str, list[dict[str, Any]]]:
-        """What ``--json`` prints."""
-        return {"rows": [asdict(row) for row in self.rows]}
+    def points(self) -> Iterator[FigurePoint]:
+        yield from self._more_in_flight()
+        yield from self._ticks()
+        yield from self._more_sources()
+        yield from self._runs_of_one_source()
+        yield from self._more_updates()
+        yield from self._more_time_between()
+        yield from self._messages()
 
     @cached_property
     def ticks(self) -> dict[int, Measured]:
@@ -80,45 +72,45 @@ class Study:
 
     # -- figures ------------------------------------------------------------------------------------------------------
 
-    def _more_in_flight(self) -> Iterator[Row]:
+    def _more_in_flight(self) -> Iterator[FigurePoint]:
         """Figure 21: n = 60, m = 4; once more with half of a query's time on the way, where q is 8."""
         scenario, t = chain(runs_of(1, 60, 4)), model.time_of_update(4)
         for p in self.sizes.parallels:
-            yield _row("21", PVM, p, model.pvm_time(60, p, 4, t), measure(scenario, p).time, _waiting(p, 4))
+            yield FigurePoint.of("21", PVM, p, model.pvm_time(60, p, 4, t), measure(scenario, p).time, _waiting(p, 4))
         for p in self.sizes.parallels:
-            measured = measure(scenario, p, ON_THE_WAY).time
-            yield _row("21", f"{PVM}, half on the way", p, model.pvm_time(60, p, 8, t), measured, _waiting(p, 8))
-        yield _row("21", SWEEP, 1, model.sweep_time(60, t), measure(scenario, 0).time)
+            formula, measured = model.pvm_time(60, p, 8, t), measure(scenario, p, ON_THE_WAY).time
+            yield FigurePoint.of("21", f"{PVM}, half on the way", p, formula, measured, _waiting(p, 8))
+        yield FigurePoint.of("21", SWEEP, 1, model.sweep_time(60, t), measure(scenario, 0).time)
 
-    def _ticks(self) -> Iterator[Row]:
+    def _ticks(self) -> Iterator[FigurePoint]:
         for parallel, measured in self.ticks.items():
-            yield _row("22", PVM if parallel else SWEEP, parallel or 1, PAPER_TICKS[parallel], measured.time)
+            yield FigurePoint.of("22", PVM if parallel else SWEEP, parallel or 1, PAPER_TICKS[parallel], measured.time)
 
-    def _more_sources(self) -> Iterator[Row]:
+    def _more_sources(self) -> Iterator[FigurePoint]:
         """Figure 23: ten updates a source."""
         for m in self.sizes.sources:
             scenario, t = chain(runs_of(1, 10 * m, m)), model.time_of_update(m)
             for p in self.sizes.parallels:
                 formula = model.pvm_time(10 * m, p, m, t)
-                yield _row("23", f"m = {m}", p, formula, measure(scenario, p).time, _waiting(p, m))
+                yield FigurePoint.of("23", f"m = {m}", p, formula, measure(scenario, p).time, _waiting(p, m))
 
-    def _runs_of_one_source(self) -> Iterator[Row]:
+    def _runs_of_one_source(self) -> Iterator[FigurePoint]:
         """Figure 24: m = 3, n = 30, p = 5."""
         t = model.time_of_update(3)
         for c in self.sizes.runs:
             scenario = chain(runs_of(c, 30, 3))
-            yield _row("24", PVM, c, model.pvm_time(30, 5, 3, t), measure(scenario, 5).time, RUNS)
-            yield _row("24", SWEEP, c, model.sweep_time(30, t), measure(scenario, 0).time)
+            yield FigurePoint.of("24", PVM, c, model.pvm_time(30, 5, 3, t), measure(scenario, 5).time, RUNS)
+            yield FigurePoint.of("24", SWEEP, c, model.sweep_time(30, t), measure(scenario, 0).time)
 
-    def _more_updates(self) -> Iterator[Row]:
+    def _more_updates(self) -> Iterator[FigurePoint]:
         """Figure 25: m = 2, p = 5."""
         t = model.time_of_update(2)
         for each in self.sizes.per_source:
             scenario, n = chain(runs_of(1, 2 * each, 2)), 2 * each
-            yield _row("25", PVM, each, model.pvm_time(n, 5, 2, t), measure(scenario, 5).time)
-            yield _row("25", SWEEP, each, model.sweep_time(n, t), measure(scenario, 0).time)
+            yield FigurePoint.of("25", PVM, each, model.pvm_time(n, 5, 2, t), measure(scenario, 5).time)
+            yield FigurePoint.of("25", SWEEP, each, model.sweep_time(n, t), measure(scenario, 0).time)
 
-    def _more_time_between(self) -> Iterator[Row]:
+    def _more_time_between(self) -> Iterator[FigurePoint]:
         """Figure 26: m = 2, n = 40, p = 5."""
         scenario, t = chain(runs_of(1, 40, 2)), model.time_of_update(2, 800.0)
         for interval in self.sizes.intervals:
@@ -127,23 +119,19 @@ class Study:
                 (SWEEP, 0, model.sweep_time(40, t)),
             ):
                 measured = measure(scenario, parallel, MILLISECONDS, float(interval)).time
-                yield _row("26", series, interval, model.spaced_time(together, 40, interval, t), measured)
+                yield FigurePoint.of("26", series, interval, model.spaced_time(together, 40, interval, t), measured)
 
-    def _messages(self) -> Iterator[Row]:
+    def _messages(self) -> Iterator[FigurePoint]:
         """Remote queries and local compensations, all updates there before any answer."""
         for m in (2, 3, 4):
             for n in self.sizes.counts:
                 scenario = chain(runs_of(1, n, m))
                 for name, parallel in ((SWEEP, 0), (PVM, 4)):
                     measured = measure(scenario, parallel)
-                    yield _row("queries", f"{name}, m = {m}", n, model.remote_queries(n, m), measured.remote)
+                    yield FigurePoint.of("queries", f"{name}, m = {m}", n, model.remote_queries(n, m), measured.remote)
                     local = model.local_compensations(n, m)
-                    yield _row("compensations", f"{name}, m = {m}", n, local, measured.local)
+                    yield FigurePoint.of("compensations", f"{name}, m = {m}", n, local, measured.local)
 
 
 def _waiting(parallel: int, queries: int) -> str:
     return BLOCKED if parallel < queries else IDLE
-
-
-def _row(figure: str, series: str, x: int, formula: float, measured: float, why: str = "") -> Row:
-    return Row(figure, series, x, formula, measured, "" if agree(formula, measured) else why)

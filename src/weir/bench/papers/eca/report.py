@@ -8,9 +8,10 @@ from pathlib import Path
 from rich.table import Table
 
 from weir.bench.drawing.pictures import Curve, Picture, draw
-from weir.bench.drawing.tables import notes, side_by_side
-from weir.bench.papers.eca import FORMULAS, Row, Study
-from weir.bench.papers.eca_model import SERIES
+from weir.bench.drawing.tables import Noted, noted
+from weir.bench.papers.eca.model import SERIES
+from weir.bench.papers.eca.study import FORMULAS, QUICK, EcaSizes, EcaStudy
+from weir.bench.papers.study import Bench, FigurePoint
 
 TITLES = {
     "6.2": "Figure 6.2: bytes against C, three updates",
@@ -28,16 +29,16 @@ _LABELS = {
 _SUBTITLE = "lines: the paper's formulas · points: measured in the simulator · {fixed}, J = 4, sigma = 1/2"
 
 
-def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
+def tables(study: EcaStudy) -> Iterator[Noted]:
     """Per figure a table, and what its marks mean; series beyond the paper's four have tables of their own."""
     for figure, title in TITLES.items():
-        chosen = [row for row in rows if row.figure == figure]
+        chosen = [row for row in study.rows if row.figure == figure]
         for family in dict.fromkeys(_family(row) for row in chosen):
             part = [row for row in chosen if _family(row) == family]
-            yield _table(title + family, part), notes(part)
+            yield noted(title + family, "C" if figure == "6.2" else "k", part, lambda point: _name(point.series))
 
 
-def _family(row: Row) -> str:
+def _family(row: FigurePoint) -> str:
     """What is said after the series' name: ", all reads"."""
     return row.series.removeprefix(_name(row.series))
 
@@ -46,11 +47,7 @@ def _name(series: str) -> str:
     return series.partition(",")[0]
 
 
-def _table(title: str, rows: Sequence[Row]) -> Table:
-    return side_by_side(title, "C" if rows[0].figure == "6.2" else "k", rows, lambda point: _name(point.series))
-
-
-def crossover_table(study: Study) -> Table:
+def crossover_table(study: EcaStudy) -> Table:
     table = Table(title="Crossovers: the first k at which ECA costs as much as one recomputation", title_justify="left")
     table.add_column("cost", no_wrap=True)
     table.add_column("series", no_wrap=True)
@@ -62,16 +59,16 @@ def crossover_table(study: Study) -> Table:
     return table
 
 
-def pictures(rows: Sequence[Row], directory: Path) -> list[Path]:
+def pictures(study: EcaStudy, directory: Path) -> list[Path]:
     """One SVG per figure."""
-    return [draw(picture(rows, figure), directory / f"{_stem(figure)}.svg") for figure in FORMULAS]
+    return [draw(picture(study.rows, figure), directory / f"{_stem(figure)}.svg") for figure in FORMULAS]
 
 
 def _stem(figure: str) -> str:
     return "eca-figure-" + figure.replace(".", "-")
 
 
-def picture(rows: Sequence[Row], figure: str) -> Picture:
+def picture(rows: Sequence[FigurePoint], figure: str) -> Picture:
     chosen = [row for row in rows if row.figure == figure]
     xs = range(1 if figure != "6.2" else 2, max(row.x for row in chosen) + 1)
     formula = FORMULAS[figure]
@@ -79,3 +76,10 @@ def picture(rows: Sequence[Row], figure: str) -> Picture:
     curves = [Curve(name, [(x, formula(name, x)) for x in xs], measured[name]) for name in SERIES]
     subtitle = _SUBTITLE.format(fixed="k = 3" if figure == "6.2" else "C = 100")
     return Picture(TITLES[figure], *_LABELS[figure], curves, subtitle, log_x=figure == "6.3", log_y=True)
+
+
+BENCH = Bench(
+    lambda quick: EcaStudy(QUICK if quick else EcaSizes()),
+    "Every cell: measured / the paper's formula. A letter marks a difference of more than a tenth.",
+    tables, pictures, crossover_table,
+)  # fmt: skip

@@ -21,7 +21,7 @@ ROWS = 12
 
 
 @dataclass(frozen=True)
-class Event:
+class ChainUpdate:
     """An update of table number ``table`` (from 1 on): an insert, or the delete of an initial row."""
 
     table: int
@@ -32,7 +32,7 @@ def relation(table: int) -> Relation:
     return Relation(f"s{table}", f"r{table}")
 
 
-def chain(tables: int, events: Sequence[Event] = (), fanout: int = 1, all_keys: bool = False) -> Scenario:
+def chain(tables: int, events: Sequence[ChainUpdate] = (), fanout: int = 1, all_keys: bool = False) -> Scenario:
     """The scenario; updates are called U1, U2, ... in the order given."""
     relations = [relation(at) for at in range(1, tables + 1)]
     catalog = {r: Table(r, SCHEMA, ("N",)) for r in relations}
@@ -51,7 +51,7 @@ def initial(at: int, fanout: int) -> Row:
     return (at, at // fanout, at // fanout)
 
 
-def _change(event: Event, number: int, fanout: int) -> Change:
+def _change(event: ChainUpdate, number: int, fanout: int) -> Change:
     if event.deletes is not None:
         return Change(relation(event.table), deleted=MemoryBag.of(SCHEMA, [initial(event.deletes, fanout)]))
     return Change(relation(event.table), inserted=MemoryBag.of(SCHEMA, [(1000 + number, 0, 0)]))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from weir.bench.drawing.pictures import Curve, Picture, draw
-from weir.bench.drawing.tables import notes, side_by_side
-from weir.bench.papers.eca import Row
-from weir.bench.papers.strobe import grouped_bound, ungrouped_bound
+from weir.bench.drawing.tables import Noted, noted
+from weir.bench.papers.strobe.study import QUICK, StrobeSizes, StrobeStudy, grouped_bound, ungrouped_bound
+from weir.bench.papers.study import Bench, FigurePoint
 
 TITLES = {
     "burst": "Compensating queries of one insert, K deletes during the first query / K^(n-2)",
@@ -21,20 +19,19 @@ TITLES = {
 }
 
 
-def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
+def tables(study: StrobeStudy) -> Iterator[Noted]:
     """Per figure a table, and what its marks mean."""
     for figure, title in TITLES.items():
-        chosen = [row for row in rows if row.figure == figure]
-        yield side_by_side(title, "K", chosen), notes(chosen)
+        yield noted(title, "K", [row for row in study.rows if row.figure == figure])
 
 
-def pictures(rows: Sequence[Row], directory: Path) -> list[Path]:
+def pictures(study: StrobeStudy, directory: Path) -> list[Path]:
     """One SVG per number of tables."""
-    numbers = dict.fromkeys(int(row.series.removeprefix("n = ")) for row in rows)
-    return [draw(picture(rows, n), directory / f"strobe-queries-{n}.svg") for n in numbers]
+    numbers = dict.fromkeys(int(row.series.removeprefix("n = ")) for row in study.rows)
+    return [draw(picture(study.rows, n), directory / f"strobe-queries-{n}.svg") for n in numbers]
 
 
-def picture(rows: Sequence[Row], n: int) -> Picture:
+def picture(rows: Sequence[FigurePoint], n: int) -> Picture:
     own = [row for row in rows if row.series == f"n = {n}"]
     xs = range(1, max(row.x for row in own) + 1)
     flat = [xs[0], xs[-1]]
@@ -50,5 +47,12 @@ def picture(rows: Sequence[Row], n: int) -> Picture:
     return Picture(title, "deletes that come meanwhile (K)", "queries", curves, subtitle, log_y=True)
 
 
-def _points(rows: Sequence[Row], figure: str) -> list[tuple[float, float]]:
+def _points(rows: Sequence[FigurePoint], figure: str) -> list[tuple[float, float]]:
     return [(row.x, row.measured) for row in rows if row.figure == figure]
+
+
+BENCH = Bench(
+    lambda quick: StrobeStudy(QUICK if quick else StrobeSizes()),
+    "Every cell: measured / formula. A letter marks a difference of more than a tenth.",
+    tables, pictures,
+)  # fmt: skip

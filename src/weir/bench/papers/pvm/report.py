@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from weir.bench.drawing.pictures import Bar, Curve, Picture, Plan, Points, draw, draw_plans
-from weir.bench.drawing.tables import notes, side_by_side
-from weir.bench.papers import pvm_model as model
-from weir.bench.papers.eca import Row
-from weir.bench.papers.pvm import PVM, SWEEP, Study
-from weir.bench.papers.pvm_world import Measured
+from weir.bench.drawing.pictures import Bar, Curve, Picture, Points, Timetable, draw, draw_plans
+from weir.bench.drawing.tables import Noted, noted
+from weir.bench.papers.pvm import model
+from weir.bench.papers.pvm.study import PVM, QUICK, SWEEP, PvmSizes, PvmStudy
+from weir.bench.papers.pvm.world import Measured
+from weir.bench.papers.study import Bench, FigurePoint
 
 TITLES = {
     "21": "Figure 21: time against updates in flight, n = 60, m = 4",
@@ -38,11 +38,10 @@ _SUBTITLE = "lines: the paper's model · points: measured in virtual time"
 _SOURCES = ("IS1", "IS2", "IS3")
 
 
-def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
+def tables(study: PvmStudy) -> Iterator[Noted]:
     """Per figure a table, and what its marks mean."""
     for figure, title in TITLES.items():
-        chosen = [row for row in rows if row.figure == figure]
-        yield side_by_side(title, _X[figure][0], chosen), notes(chosen)
+        yield noted(title, _X[figure][0], [row for row in study.rows if row.figure == figure])
 
 
 # -- Figure 22 -------------------------------------------------------------------------------------------------------
@@ -58,7 +57,7 @@ def cells(measured: Measured) -> dict[tuple[int, str], str]:
     return found
 
 
-def tick_table(study: Study) -> Table:
+def tick_table(study: PvmStudy) -> Table:
     """The table of Figure 22, from the runs."""
     shown = Table(title="Figure 22, tick by tick: SWEEP, PVM p = 2, PVM p = 3", title_justify="left")
     shown.add_column("tick", justify="right")
@@ -72,18 +71,18 @@ def tick_table(study: Study) -> Table:
     return shown
 
 
-def _plan(name: str, measured: Measured) -> Plan:
+def _plan(name: str, measured: Measured) -> Timetable:
     bars = [
         Bar(query.source, query.answered - 2, 2, f"SQ{query.update},{query.source[2:]}", query.update)
         for query in measured.queries
     ]
-    return Plan(f"{name}: {measured.time:g} ticks", _SOURCES, bars)
+    return Timetable(f"{name}: {measured.time:g} ticks", _SOURCES, bars)
 
 
 # -- pictures --------------------------------------------------------------------------------------------------------
 
 
-def pictures(study: Study, directory: Path) -> list[Path]:
+def pictures(study: PvmStudy, directory: Path) -> list[Path]:
     """One SVG per figure."""
     drawn = [
         draw(picture(study.rows, figure), directory / f"pvm-figure-{figure}.svg")
@@ -93,7 +92,7 @@ def pictures(study: Study, directory: Path) -> list[Path]:
     return [*drawn, draw_plans(TITLES["22"], "tick", plans, directory / "pvm-figure-22.svg")]
 
 
-def picture(rows: Sequence[Row], figure: str) -> Picture:
+def picture(rows: Sequence[FigurePoint], figure: str) -> Picture:
     chosen = [row for row in rows if row.figure == figure]
     curves = [
         _curve([row for row in chosen if row.series == name]) for name in dict.fromkeys(row.series for row in chosen)
@@ -102,13 +101,20 @@ def picture(rows: Sequence[Row], figure: str) -> Picture:
     return Picture(TITLES[figure], _X[figure][1], unit, curves, _SUBTITLE, from_zero=True)
 
 
-def _curve(rows: Sequence[Row]) -> Curve:
+def _curve(rows: Sequence[FigurePoint]) -> Curve:
     return Curve(rows[0].series, _formula(rows), [(row.x, row.measured) for row in rows])
 
 
-def _formula(rows: Sequence[Row]) -> Points:
+def _formula(rows: Sequence[FigurePoint]) -> Points:
     """The model's line; where it bends (Figure 26) between the measured points, too."""
     if rows[0].figure != "26":
         return [(row.x, row.formula) for row in rows]
     together, t = rows[0].formula, model.time_of_update(2, 800.0)
     return [(x, model.spaced_time(together, 40, x, t)) for x in range(0, rows[-1].x + 1, 10)]
+
+
+BENCH = Bench(
+    lambda quick: PvmStudy(QUICK if quick else PvmSizes()),
+    "Every cell: measured / the paper's model. A letter marks a difference of more than a tenth.",
+    tables, pictures, tick_table,
+)  # fmt: skip

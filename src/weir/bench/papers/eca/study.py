@@ -1,37 +1,24 @@
 """``weir bench eca``: Figures 6.2 to 6.5 of the ECA paper, its message counts and crossovers, formula and measurement.
 
-Everything measured comes from runs of the simulated world of ``eca_data``, priced by ``eca_meter``; the formulas
-are ``eca_model``. A row says both, and where they differ by more than a tenth it says why.
+Everything measured comes from runs of the simulated world of ``data``, priced by ``meter``; the formulas are ``model``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from weir.algorithms.eca import Eca
 from weir.algorithms.recompute import Recompute
-from weir.bench.papers import eca_model as model
-from weir.bench.papers.eca_data import example_6
-from weir.bench.papers.eca_meter import Cost, Laboratory
-from weir.bench.papers.eca_model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
-from weir.bench.papers.eca_reasons import reason
+from weir.bench.papers.eca import model
+from weir.bench.papers.eca.data import example_6
+from weir.bench.papers.eca.meter import Cost, Laboratory
+from weir.bench.papers.eca.model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
+from weir.bench.papers.eca.reasons import reason
+from weir.bench.papers.study import FigurePoint, Study, agree
 
 ROOMY = 96  # the largest C whose five blocks have room for the inserted tuples
-
-
-@dataclass(frozen=True)
-class Row:
-    """One point: ``explained`` is empty where formula and measurement agree within a tenth."""
-
-    figure: str
-    series: str
-    x: int
-    formula: float
-    measured: float
-    explained: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +34,7 @@ class Crossover:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class EcaSizes:
     """Which points are measured."""
 
     cardinalities: tuple[int, ...] = (4, 8, 20, 40, 60, 80, 100)
@@ -56,10 +43,10 @@ class Sizes:
     updates_for_messages: tuple[int, ...] = (1, 3, 10, 30)
 
 
-QUICK = Sizes((4, 20, 100), (3, 6, 24, 30), (3, 6, 12, 24), (3, 10))
+QUICK = EcaSizes((4, 20, 100), (3, 6, 24, 30), (3, 6, 12, 24), (3, 10))
 
 
-class Runs:
+class EcaRuns:
     """The runs of one scenario, each made once: every series by number of updates."""
 
     def __init__(self, cardinality: int, updates: int) -> None:
@@ -98,23 +85,20 @@ class Runs:
 Formula = Callable[[str, int, Parameters], float]
 
 
-class Study:
+class EcaStudy(Study[FigurePoint]):
     """All rows and crossovers."""
 
-    def __init__(self, sizes: Sizes | None = None) -> None:
-        self.sizes = sizes or Sizes()
-        self._runs: dict[int, Runs] = {}
+    def __init__(self, sizes: EcaSizes | None = None) -> None:
+        self.sizes = sizes or EcaSizes()
+        self._runs: dict[int, EcaRuns] = {}
 
-    @cached_property
-    def rows(self) -> list[Row]:
-        return [
-            *self._bytes_by_cardinality(),
-            *self._bytes_by_updates(),
-            *self._reads_with_indexes(),
-            *self._reads_without_indexes(),
-            *self._messages(),
-            *self._crossover_rows(),
-        ]
+    def points(self) -> Iterator[FigurePoint]:
+        yield from self._bytes_by_cardinality()
+        yield from self._bytes_by_updates()
+        yield from self._reads_with_indexes()
+        yield from self._reads_without_indexes()
+        yield from self._messages()
+        yield from self._crossover_rows()
 
     @cached_property
     def crossovers(self) -> list[Crossover]:
@@ -131,30 +115,26 @@ class Study:
             ),
         ]
 
-    def document(self) -> dict[str, list[dict[str, Any]]]:
-        """What ``--json`` prints."""
-        return {"rows": [asdict(row) for row in self.rows]}
-
     # -- figures ------------------------------------------------------------------------------------------------------
 
-    def _bytes_by_cardinality(self) -> Iterator[Row]:
+    def _bytes_by_cardinality(self) -> Iterator[FigurePoint]:
         for cardinality in self.sizes.cardinalities:
             runs = self.runs(cardinality)
             for series in SERIES:
                 formula = model.bytes_of_three_updates(series, runs.parameters)
                 yield _row("6.2", series, cardinality, formula, runs.cost(series, 3).bytes)
 
-    def _bytes_by_updates(self) -> Iterator[Row]:
+    def _bytes_by_updates(self) -> Iterator[FigurePoint]:
         xs = self.sizes.updates_for_bytes
         for series in SERIES:
             yield from self._points("6.3", series, xs, model.bytes_of_k_updates, _bytes)
         yield from self._points("6.3", ECA_WORST, xs, model.bytes_of_k_updates, lambda c: c.netted, note=", netted")
 
-    def _reads_with_indexes(self) -> Iterator[Row]:
+    def _reads_with_indexes(self) -> Iterator[FigurePoint]:
         for series in SERIES:
             yield from self._points("6.4", series, self.sizes.updates_for_reads, model.reads_with_indexes, _indexed)
 
-    def _reads_without_indexes(self) -> Iterator[Row]:
+    def _reads_without_indexes(self) -> Iterator[FigurePoint]:
         xs, formula = self.sizes.updates_for_reads, model.reads_without_indexes
         for series in SERIES:
             yield from self._points("6.5", series, xs, formula, _nested)
@@ -163,7 +143,7 @@ class Study:
         for series in SERIES:
             yield from self._points("6.5", series, xs, formula, _nested, note=f", C = {ROOMY}", cardinality=ROOMY)
 
-    def _messages(self) -> Iterator[Row]:
+    def _messages(self) -> Iterator[FigurePoint]:
         runs = self.runs(100)
         for k in self.sizes.updates_for_messages:
             for series in SERIES:
@@ -176,7 +156,7 @@ class Study:
         """A run of exactly k updates, so that what is left over is asked for when nothing more comes."""
         return Laboratory(example_6(updates=k)).to_the_end(Recompute, every=s).messages
 
-    def _crossover_rows(self) -> Iterator[Row]:
+    def _crossover_rows(self) -> Iterator[FigurePoint]:
         for found in self.crossovers:
             yield _row("crossovers", f"{found.cost}, {found.series}", 100, found.formula, found.measured)
 
@@ -189,7 +169,7 @@ class Study:
         priced: Callable[[Cost], int],
         note: str = "",
         cardinality: int = 100,
-    ) -> Iterator[Row]:
+    ) -> Iterator[FigurePoint]:
         runs = self.runs(cardinality)
         for k in xs:
             yield _row(figure, series + note, k, formula(series, k, runs.parameters), priced(runs.cost(series, k)))
@@ -208,10 +188,10 @@ class Study:
         runs = self.runs(cardinality)
         return first_not_below(lambda k: priced(runs.cost(series, k)), lambda k: priced(runs.cost(RV_BEST, k)))
 
-    def runs(self, cardinality: int) -> Runs:
+    def runs(self, cardinality: int) -> EcaRuns:
         if cardinality not in self._runs:
             updates = {100: 120, ROOMY: 30}.get(cardinality, 3)
-            self._runs[cardinality] = Runs(cardinality, updates)
+            self._runs[cardinality] = EcaRuns(cardinality, updates)
         return self._runs[cardinality]
 
 
@@ -223,13 +203,9 @@ def first_not_below(cost: Callable[[int], float], limit: Callable[[int], float])
     return k
 
 
-def agree(formula: float, measured: float) -> bool:
-    """Within a tenth of the formula (times ten, since a tenth is no binary fraction)."""
-    return abs(measured - formula) * 10 <= formula
-
-
-def _row(figure: str, series: str, x: int, formula: float, measured: float) -> Row:
-    return Row(figure, series, x, formula, measured, "" if agree(formula, measured) else reason(figure, series, x))
+def _row(figure: str, series: str, x: int, formula: float, measured: float) -> FigurePoint:
+    why = "" if agree(formula, measured) else reason(figure, series, x)
+    return FigurePoint(figure, series, x, formula, measured, why)
 
 
 def _bytes(cost: Cost) -> int:

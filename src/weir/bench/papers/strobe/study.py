@@ -12,8 +12,7 @@ n sources is measured apart (``questions``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass
 from math import comb, factorial, perm
 from typing import Any
 
@@ -21,7 +20,7 @@ from weir.algebra.errors import WeirError
 from weir.algorithms.base import Algorithm
 from weir.algorithms.c_strobe import CStrobe
 from weir.algorithms.sweep import Sweep
-from weir.bench.papers.eca import Row, agree
+from weir.bench.papers.study import FigurePoint, Study
 from weir.simulator.counters import Counters
 from weir.simulator.explore import run_listed
 from weir.simulator.scenario import Scenario, parse
@@ -148,7 +147,7 @@ def _let_happen(world: World, name: str, source: str) -> None:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class StrobeSizes:
     """Per n the numbers of deletes K. In a burst K is a multiple of n - 1, so that every table has the same number."""
 
     burst: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (2, 4, 6, 8, 12)), (4, (3, 6, 9, 12)), (5, (4, 8, 12)))
@@ -156,48 +155,44 @@ class Sizes:
     grouped: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (1, 2, 4, 6)), (4, (1, 3, 6)), (5, (1, 4, 8)))
 
 
-QUICK = Sizes(((3, (2, 4)), (4, (3, 6))), ((3, (1, 3)), (4, (1, 2))), ((3, (2,)), (4, (3,))))
+QUICK = StrobeSizes(((3, (2, 4)), (4, (3, 6))), ((3, (1, 3)), (4, (1, 2))), ((3, (2,)), (4, (3,))))
 
 
-class Study:
+class StrobeStudy(Study[FigurePoint]):
     """All rows."""
 
-    def __init__(self, sizes: Sizes | None = None) -> None:
-        self.sizes = sizes or Sizes()
+    def __init__(self, sizes: StrobeSizes | None = None) -> None:
+        self.sizes = sizes or StrobeSizes()
 
-    @cached_property
-    def rows(self) -> list[Row]:
-        return [*self._bursts(), *self._streams(), *self._grouped(), *self._questions(), *self._sweeps()]
+    def points(self) -> Iterator[FigurePoint]:
+        for part in (self._bursts, self._streams, self._grouped, self._questions, self._sweeps):
+            yield from part()
 
-    def document(self) -> dict[str, list[dict[str, Any]]]:
-        """What ``--json`` prints."""
-        return {"rows": [asdict(row) for row in self.rows]}
-
-    def _bursts(self) -> Iterator[Row]:
+    def _bursts(self) -> Iterator[FigurePoint]:
         for n, k in _points(self.sizes.burst):
             measured = questions_of_insert(chain(n, k), CStrobe, k, 0) - 1
             bound = ungrouped_bound(n, k)
             yield _row("burst", n, k, bound, measured, BEHIND_ONLY)
 
-    def _streams(self) -> Iterator[Row]:
+    def _streams(self) -> Iterator[FigurePoint]:
         for n, k in _points(self.sizes.stream):
             measured = stream(n, k)
             bound = ungrouped_bound(n, k)
             yield _row("stream", n, k, bound, measured, MORE_ARRIVE)
 
-    def _grouped(self) -> Iterator[Row]:
+    def _grouped(self) -> Iterator[FigurePoint]:
         for n, k in _points(self.sizes.grouped):
             measured = stream(n, k, grouped=True)
             bound = grouped_bound(n)
             yield _row("grouped", n, k, bound, measured, FEW_TABLES if measured < bound else EVERY_LEVEL)
 
-    def _questions(self) -> Iterator[Row]:
+    def _questions(self) -> Iterator[FigurePoint]:
         """Over n sources, hop by hop; the formula is ours."""
         for n, k in _points(self.sizes.burst):
             measured = questions_of_insert(chain(n, k, sources=n), CStrobe, k, 0)
             yield _row("questions", n, k, burst_questions(n, k), measured)
 
-    def _sweeps(self) -> Iterator[Row]:
+    def _sweeps(self) -> Iterator[FigurePoint]:
         for n, k in _points(self.sizes.stream):
             measured = questions_of_insert(chain(n, n * k, sources=n), Sweep, k, k)
             yield _row("sweep", n, k, n - 1, measured)
@@ -219,5 +214,5 @@ def stream(n: int, k: int, **options: Any) -> int:
             deletes *= 2
 
 
-def _row(figure: str, n: int, k: int, formula: float, measured: float, why: str = "") -> Row:
-    return Row(figure, f"n = {n}", k, formula, measured, "" if agree(formula, measured) else why)
+def _row(figure: str, n: int, k: int, formula: float, measured: float, why: str = "") -> FigurePoint:
+    return FigurePoint.of(figure, f"n = {n}", k, formula, measured, why)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.table import Table
-
 from weir.bench.drawing.pictures import Curve, Picture, draw
-from weir.bench.papers import partition_model as model
-from weir.bench.papers.partition import SPACE, TABLES, Row
+from weir.bench.drawing.tables import Noted, noted
+from weir.bench.papers.partition import model
+from weir.bench.papers.partition.study import SPACE, TABLES, CasePoint, PartitionStudy
+from weir.bench.papers.study import Bench
 
 _FAMILIES = {
     "SWEEP": ("SWEEP", "n"),
@@ -26,40 +26,18 @@ _FAMILIES = {
 _SUBTITLE = "lines: formulas · points: measured in virtual time"
 
 
-def tables(rows: Sequence[Row]) -> Iterator[tuple[Table, list[str]]]:
+def tables(study: PartitionStudy) -> Iterator[Noted]:
     """Per family a table, and what its marks mean."""
     for prefix, (title, variable) in _FAMILIES.items():
-        chosen = [row for row in rows if row.case.startswith(prefix)]
-        reasons = list(dict.fromkeys(row.explained for row in chosen if row.explained))
-        yield _table(title, variable, chosen, reasons), [f"  {_mark(at)}: {text}" for at, text in enumerate(reasons)]
+        chosen = [row for row in study.rows if row.case.startswith(prefix)]
+        yield noted(title, variable, chosen, number="{:,.4g}".format, least_width=11)
 
 
-def _table(title: str, variable: str, rows: Sequence[Row], reasons: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(variable, justify="right")
-    cases = list(dict.fromkeys(row.case for row in rows))
-    for case in cases:
-        table.add_column(case.partition(", ")[2], justify="right", min_width=11)
-    for x in sorted({row.x for row in rows}):
-        cells = {row.case: _cell(row, reasons) for row in rows if row.x == x}
-        table.add_row(f"{x:g}", *(cells.get(case, "") for case in cases))
-    return table
+def pictures(study: PartitionStudy, directory: Path) -> list[Path]:
+    return [draw(picture, directory / f"partition-{name}.svg") for name, picture in drawn(study.rows).items()]
 
 
-def _cell(row: Row, reasons: Sequence[str]) -> str:
-    mark = f" [yellow]{_mark(reasons.index(row.explained))}[/]" if row.explained else ""
-    return f"{row.measured:,.4g} / {row.formula:,.4g}{mark}"
-
-
-def _mark(number: int) -> str:
-    return "abcdefgh"[number]
-
-
-def pictures(rows: Sequence[Row], directory: Path) -> list[Path]:
-    return [draw(picture, directory / f"partition-{name}.svg") for name, picture in drawn(rows).items()]
-
-
-def drawn(rows: Sequence[Row]) -> dict[str, Picture]:
+def drawn(rows: Sequence[CasePoint]) -> dict[str, Picture]:
     """By file name: refresh time by group size, parallel groups, skewed frequencies, space against time."""
     return {
         "refresh": _refresh(rows),
@@ -69,7 +47,7 @@ def drawn(rows: Sequence[Row]) -> dict[str, Picture]:
     }
 
 
-def _refresh(rows: Sequence[Row]) -> Picture:
+def _refresh(rows: Sequence[CasePoint]) -> Picture:
     full = _curve(rows, "equal groups of p, a full group")
     everywhere = _curve(rows, "equal groups of p, all tables")
     whole = Curve(f"SWEEP, n = {TABLES}", [(p, model.sweep(TABLES)) for p in range(1, TABLES + 1)])
@@ -77,7 +55,7 @@ def _refresh(rows: Sequence[Row]) -> Picture:
     return Picture(title, "tables a group (p)", "refresh time (t)", [full, everywhere, whole], _SUBTITLE)
 
 
-def _space(rows: Sequence[Row]) -> Picture:
+def _space(rows: Sequence[CasePoint]) -> Picture:
     curves = []
     for partners in (1, 2):
         held = [row for row in rows if row.case == SPACE.format(partners=partners)]
@@ -88,12 +66,19 @@ def _space(rows: Sequence[Row]) -> Picture:
     return Picture(title, "refresh time of a full group (t)", "auxiliary rows", curves, _SUBTITLE, log_y=True)
 
 
-def _of_cases(rows: Sequence[Row], prefix: str, title: str, x_label: str, y_label: str) -> Picture:
+def _of_cases(rows: Sequence[CasePoint], prefix: str, title: str, x_label: str, y_label: str) -> Picture:
     cases = dict.fromkeys(row.case for row in rows if row.case.startswith(prefix))
     curves = [replace(_curve(rows, case), label=case.partition(", ")[2]) for case in cases]
     return Picture(title, x_label, y_label, curves, _SUBTITLE)
 
 
-def _curve(rows: Sequence[Row], case: str) -> Curve:
+def _curve(rows: Sequence[CasePoint], case: str) -> Curve:
     chosen = [row for row in rows if row.case == case]
     return Curve(case, [(row.x, row.formula) for row in chosen], [(row.x, row.measured) for row in chosen])
+
+
+BENCH = Bench(
+    lambda quick: PartitionStudy(),
+    "Every cell: measured / the paper's formula, in message times t (or rows).",
+    tables, pictures,
+)  # fmt: skip

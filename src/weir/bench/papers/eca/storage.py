@@ -39,14 +39,14 @@ CHAIN = (Layout(1, None, 1), Layout(0, 0, 1), Layout(0, 0, None))  # r1 by X, r2
 
 
 @dataclass(frozen=True)
-class Reads:
+class BlockReads:
     """Blocks read in the innermost loop or by a probe, and blocks loaded for the outer loops."""
 
     inner: int = 0
     outer: int = 0
 
-    def __add__(self, other: Reads) -> Reads:
-        return Reads(self.inner + other.inner, self.outer + other.outer)
+    def __add__(self, other: BlockReads) -> BlockReads:
+        return BlockReads(self.inner + other.inner, self.outer + other.outer)
 
     @property
     def all(self) -> int:
@@ -113,11 +113,11 @@ class Storage:
 
     # -- scenario 1 ---------------------------------------------------------------------------------------------------
 
-    def with_indexes(self, term: Term) -> tuple[list[Joined], Reads]:
+    def with_indexes(self, term: Term) -> tuple[list[Joined], BlockReads]:
         """The joined rows of a term, and the blocks read, when every join column has an index."""
         if len(term.free) == len(self.chain):
             everything = [[row for block in r.blocks for row in block] for r in self.relations]
-            return list(self._joined(everything)), Reads(sum(len(r.blocks) for r in self.relations))
+            return list(self._joined(everything)), BlockReads(sum(len(r.blocks) for r in self.relations))
         seed = next(at for at in range(len(self.chain)) if at not in term.free)
         found, reads = [], 0
         for row in term.rows(seed):
@@ -125,7 +125,7 @@ class Storage:
             right, cost_right = self._follow(term, seed, row, +1)
             reads += cost_left + cost_right
             found += [(*before[::-1], row, *after) for before, after in product(left, right)]
-        return found, Reads(reads)
+        return found, BlockReads(reads)
 
     def _follow(self, term: Term, slot: int, row: Row, step: int) -> tuple[list[Joined], int]:
         """All chains of rows from here to one end, outward, and the blocks read for them."""
@@ -153,7 +153,7 @@ class Storage:
 
     # -- scenario 2 ---------------------------------------------------------------------------------------------------
 
-    def without_indexes(self, term: Term) -> tuple[list[Joined], Reads]:
+    def without_indexes(self, term: Term) -> tuple[list[Joined], BlockReads]:
         """The joined rows of a term, and the blocks read, with nested loops in three blocks of memory."""
         *outer, inner = term.free
         buffer = 2 if len(outer) == 1 else 1  # blocks of an outer relation in memory at a time; one is the inner one's
@@ -164,7 +164,7 @@ class Storage:
             for block in self.relations[inner].blocks:
                 inner_reads += 1
                 found += self._joined(self._in_memory(term, {**loaded, inner: block}))
-        return found, Reads(inner_reads, outer_reads)
+        return found, BlockReads(inner_reads, outer_reads)
 
     def _outer_loads(self, outer: Sequence[int], buffer: int) -> Iterator[tuple[Mapping[int, Block], int]]:
         """What is in memory of the outer relations, one filling after the other, and the reads each filling takes."""

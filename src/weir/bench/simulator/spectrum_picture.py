@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from weir.algorithms.base import SCENARIOS
-from weir.bench.drawing.spectrum_report import NO_CLAIM, cells, table_on
+from weir.bench.simulator.spectrum_report import NO_CLAIM, cells, table_on
 from weir.consistency.levels import NAMES
-from weir.simulator.spectrum import Row
+from weir.simulator.spectrum import Cell
 
 COLOURS = {
     "none": "#c0392b", "convergence": "#e59a3c", "weak": "#e9d25b", "strong": "#7fb77e", "complete": "#2f7d5b",
@@ -57,7 +57,7 @@ class Square:
         return "✓" if self.claimed == self.measured else f"claim: {self.claimed}"
 
 
-def squares(rows: Sequence[Row]) -> list[Square]:
+def squares(rows: Sequence[Cell]) -> list[Square]:
     return [Square.of_line(cells(row)) for row in rows]
 
 

@@ -15,13 +15,12 @@ from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import BoundTerm
 from weir.algorithms.base import Algorithm
-from weir.bench.papers.eca_data import R1, R2, R3, SOURCE
-from weir.bench.papers.storage import Joined, Reads, Storage, Term
+from weir.bench.papers.eca.data import R1, R2, R3, SOURCE
+from weir.bench.papers.eca.storage import BlockReads, Joined, Storage, Term
 from weir.messages import Answer, Ask, Commit, Message, Update
 from weir.simulator.counters import Counters, size
 from weir.simulator.scenario import Scenario
-from weir.simulator.source import Reads as TupleReads
-from weir.simulator.source import Tables, evaluate_at
+from weir.simulator.source import Reads, Tables, evaluate_at
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
 from weir.simulator.world import World, begin
 
@@ -33,8 +32,8 @@ class Cost:
     messages: int = 0
     bytes: int = 0
     netted: int = 0
-    indexed: Reads = field(default_factory=Reads)
-    nested: Reads = field(default_factory=Reads)
+    indexed: BlockReads = field(default_factory=BlockReads)
+    nested: BlockReads = field(default_factory=BlockReads)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -121,7 +120,7 @@ class _Meter:
     def asked(self, ask: Ask) -> None:
         self.open.append(ask)
 
-    def answered(self, answer: Answer, reads: TupleReads) -> None:
+    def answered(self, answer: Answer, reads: Reads) -> None:
         for term in _terms(self.open.pop(0)):
             self.spent += self.laboratory.term_cost(self.position, term)
 

@@ -9,14 +9,14 @@ from rich.table import Table
 
 from weir.algorithms.base import GLOBAL, SCENARIOS
 from weir.simulator.scenario import write
-from weir.simulator.spectrum import Row
+from weir.simulator.spectrum import Cell
 
 BEGIN, END = "<!-- table: written by weir spectrum --write -->", "<!-- end of the table -->"
 NO_CLAIM = "-"
 HEADERS = ("algorithm", "scenario", "claimed", "measured", "schedules", "not", "shortest counterexample")
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[Cell]) -> Table:
     shown = Table(title="The level held on all schedules explored", title_justify="left")
     for name in HEADERS:
         shown.add_column(name, justify="right" if name == "schedules" else "left", no_wrap=True)
@@ -26,7 +26,7 @@ def table(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: Cell) -> tuple[str, ...]:
     """One line of the table."""
     measured = row.measured
     if row.kind == GLOBAL and row.by_parts != measured:
@@ -48,14 +48,14 @@ def short(number: int) -> str:
     return f"{number:,}" if number < 10_000_000 else f"{number:.1e}"
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Cell]) -> str:
     """The same table for a page."""
     lines = [" | ".join(HEADERS), "|".join("---" for _ in HEADERS)]
     lines += [" | ".join(cell or " " for cell in cells(row)) for row in rows]
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def put_into(page: str, rows: Sequence[Row]) -> str:
+def put_into(page: str, rows: Sequence[Cell]) -> str:
     """The page with this table in place of the one it holds."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -68,7 +68,7 @@ def table_on(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def write_counterexamples(rows: Sequence[Row], folder: Path) -> list[Path]:
+def write_counterexamples(rows: Sequence[Cell], folder: Path) -> list[Path]:
     """A scenario file per cell that is not complete; ``weir simulate FILE --unchecked`` runs it."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

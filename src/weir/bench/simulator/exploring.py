@@ -24,18 +24,18 @@ ALGORITHMS = ("basic", "eca", "copies")
 
 
 @dataclass(frozen=True)
-class Size:
+class ChainSize:
     """So many sources with so many single-row updates each."""
 
     sources: int
     updates: int
 
     @classmethod
-    def parse(cls, text: str) -> Size:
+    def parse(cls, text: str) -> ChainSize:
         """From ``3x2``.
 
-        >>> Size.parse("3x2")
-        Size(sources=3, updates=2)
+        >>> ChainSize.parse("3x2")
+        ChainSize(sources=3, updates=2)
         """
         sources, _, updates = text.partition("x")
         if not (sources.isdigit() and updates.isdigit() and int(sources) and int(updates)):
@@ -46,8 +46,8 @@ class Size:
         return f"{self.sources} source{'s' * (self.sources > 1)} x {self.updates}"
 
 
-SIZES = (Size(1, 3), Size(1, 5), Size(1, 7), Size(2, 2), Size(2, 3), Size(3, 1))
-QUICK = (Size(1, 3), Size(2, 2))
+SIZES = (ChainSize(1, 3), ChainSize(1, 5), ChainSize(1, 7), ChainSize(2, 2), ChainSize(2, 3), ChainSize(3, 1))
+QUICK = (ChainSize(1, 3), ChainSize(2, 2))
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Speed:
         return self.schedules / self.seconds
 
 
-def measure(names: Sequence[str], sizes: Iterable[Size]) -> list[Speed]:
+def measure(names: Sequence[str], sizes: Iterable[ChainSize]) -> list[Speed]:
     """Explores every scenario with every algorithm that can maintain its view."""
     for name in names:
         algorithm(name)  # a wrong name is told before anything runs
     return [speed for size in sizes for name in names if (speed := explore_one(size, name)) is not None]
 
 
-def explore_one(size: Size, name: str) -> Speed | None:
+def explore_one(size: ChainSize, name: str) -> Speed | None:
     """One exploration timed; None where the scenario does not meet the algorithm's needs."""
     scenario, chosen = chain(size), algorithm(name)
     try:
@@ -91,7 +91,7 @@ def explore_one(size: Size, name: str) -> Speed | None:
     return Speed(str(size), name, found.states, found.schedules, len(found.histories), seconds)
 
 
-def chain(size: Size) -> Scenario:
+def chain(size: ChainSize) -> Scenario:
     """The chain of that size; every relation begins with one row, and its updates insert and delete in turn."""
     tables = [("s1.r1", "s1.r2")] if size.sources == 1 else [(f"s{n}.r{n}",) for n in range(1, size.sources + 1)]
     names = [name for at_source in tables for name in at_source]
