@@ -163,8 +163,15 @@ def test_metrics_in_prometheus_format(open_shop: OpenShop) -> None:
     lines = _get(port, "/metrics").splitlines()
     typed = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    assert all(name.partition("{")[0] in typed for name in samples)
-    assert all(float(value) >= 0 for value in samples.values())
+    assert {name.partition("{")[0] for name in samples} == typed
+    assert len(typed) > 10
+    status = shop.warehouse.status()
+    (view,) = status["views"]
+    for field in ("transactions", "commits"):
+        assert samples[f'weir_view_{field}_total{{view="lines"}}'] == str(view[field])
+    assert samples['weir_view_arrival{view="lines"}'] == str(view["arrival"])
+    for field, count in status["asked"].items():
+        assert samples[f"weir_asked_{field}_total"] == str(count)
     assert samples['weir_view_transactions_total{view="lines"}'] == "1"
     assert samples['weir_view_queue{view="lines"}'] == "0"
     assert samples['weir_source_up{source="crm"}'] == samples["weir_up"] == "1"
