@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.bench.tpch.worlds import World, counted, join, open_world
+from tests.bench.product.tpch.worlds import World, counted, join, open_world
 from weir.bench.product.tpch.changes import WEIGHT, Batch, Change
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor

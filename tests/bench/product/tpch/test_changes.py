@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.tpch.worlds import open_world
+from tests.bench.product.tpch.worlds import open_world
 from weir.bench.product.tpch.changes import Batch
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES
