@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from tests.runtime.databases import Servers  # sets the servers' password before Spark's processes start
+from tests.runtime.shop import Shop
 from weir.spark.session import open_session
 
 # Failing expressions are part of the tests, their stack traces are not; and two partitions are enough for a few rows.
@@ -36,3 +40,27 @@ def own_logging() -> Iterator[None]:
     before = log.handlers, log.propagate, log.level
     yield
     log.handlers, log.propagate, log.level = before
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """One private server of each kind for all end-to-end tests."""
+    made = Servers()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def open_shop(servers: Servers, spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Shop]]:
+    """Opens shops; they are closed when the test is over."""
+    opened: list[Shop] = []
+
+    def open_(**options: Any) -> Shop:
+        folder = tmp_path / f"shop{len(opened)}"
+        folder.mkdir()
+        opened.append(Shop(options.pop("servers", servers), spark, folder, **options))
+        return opened[-1]
+
+    yield open_
+    for shop in opened:
+        shop.close()

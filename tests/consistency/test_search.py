@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise, product
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from tests.consistency.worlds import bags, world
@@ -174,6 +175,7 @@ def test_fast_path_agrees_with_the_checker(case: Case) -> None:
 def test_witnesses_say_the_truth(case: Case) -> None:
     """Whatever a witness states can be checked against the lattice."""
     verdict = check(case.lattice, case.states)
+    assert verdict.witnesses.keys() == LEVELS.keys()
     for name, witness in verdict.witnesses.items():
         assert verdict.explain(name)
         match witness:
@@ -192,6 +194,15 @@ def test_witnesses_say_the_truth(case: Case) -> None:
                 assert vector in case.lattice.after(after)
                 assert case.lattice.value(vector) == value
                 assert value not in case.states[state : state + 2]
+
+
+@pytest.mark.parametrize("kind", [Placed, NoPlace, Backwards, Skipped])
+def test_every_kind_of_witness_is_met(kind: type) -> None:
+    """So that the cases above try each of them."""
+    found = find(
+        cases(), lambda case: any(type(w) is kind for w in check(case.lattice, case.states).witnesses.values())
+    )
+    assert found.states
 
 
 def confirm_placed(case: Case, name: str, vectors: dict[int, Vector], path: tuple[Vector, ...]) -> None:

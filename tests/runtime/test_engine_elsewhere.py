@@ -19,17 +19,17 @@ from tests.spark.servers import connect_server, standalone_cluster
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 TESTS = [
-    "test_every_algorithm.py::test_holds_its_level_over_real_sources[pvm-cc]",  # swept by tasks, restarted
-    "test_every_algorithm.py::test_holds_its_level_over_real_sources[t-strobe]",  # looks at the view's keys
-    "test_sweeps.py::test_functions_that_only_spark_knows",
-    "test_watching.py::test_a_damaged_view_is_found_out",
+    "runtime/test_every_algorithm.py::test_holds_its_level_over_real_sources[pvm-cc]",  # swept by tasks, restarted
+    "runtime/test_every_algorithm.py::test_holds_its_level_over_real_sources[t-strobe]",  # looks at the view's keys
+    "sweeping/test_sweeps.py::test_functions_that_only_spark_knows",
+    "operation/test_watching.py::test_a_damaged_view_is_found_out",
 ]
 
 
 def _run_tests(place: str) -> int:
     """Runs them against a place, in a process of their own; the number that passed."""
     environment = {**os.environ, "WEIR_TEST_SPARK": place, "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/runtime/{t}" for t in TESTS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{t}" for t in TESTS)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     passed = re.search(r"(\d+) passed", done.stdout)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +28,7 @@ from weir.proving.soak.journal import read_journal
 from weir.proving.soak.recorded import Recorded
 from weir.proving.soak.replay import SELECT
 from weir.proving.soak.traffic import first_rows
-from weir.warehouse.record import APPEND
+from weir.warehouse.record import APPEND, AsOf
 from weir.warehouse.store import ViewStore
 
 PLACES = {"crm": "postgres", "sales": "postgres", "shop": "sqlite"}
@@ -80,6 +80,7 @@ def recover_from(folder: Path, seed: int, sequence: Sequence[Death], own_spark: 
             store = ViewStore.open(folder / "warehouse" / name)
             found = Recorded(store, opened, first, read_journal(journal), merging=["shop"]).check()
             assert found.wrong == []
+            assert found.transactions > 0
             assert found.transactions + found.loaded == len(list(read_journal(journal)))
             assert found.merged <= len(sequence)  # SQLite tells the transactions of its reader's absence together
         for source in opened.values():
@@ -96,6 +97,8 @@ def check_tables(warehouse: Path) -> None:
     auxiliary = [ViewStore.open(log.parent) for log in (warehouse / "_auxiliary" / "parted").glob("*/_delta_log")]
     assert auxiliary
     assert (lines.positions(), lines.head.transaction) == (others.positions(), others.head.transaction)
+    assert all(rows(store, AsOf()) for store in (lines, others, parted, *auxiliary))
+    assert rows(parted, AsOf()) == rows(lines, AsOf())
     for store in (lines, others, parted, *auxiliary):
         assert store.settle() == []
         check_arrivals(store)
@@ -106,6 +109,7 @@ def check_tables(warehouse: Path) -> None:
 
 def check_arrivals(store: ViewStore) -> None:
     appended = [record for record in store.history() if record.kind == APPEND and record.arrivals is not None]
+    assert len(appended) > 1
     numbers = [record.transaction for record in appended]
     assert numbers == sorted(set(numbers))
     for before, after in pairwise(appended):
@@ -115,11 +119,19 @@ def check_arrivals(store: ViewStore) -> None:
 
 
 def check_files(store: ViewStore) -> None:
-    """Orphans are there or not; once cleaned the rows are the same and nothing more can be cleaned."""
-    rows: Any = store.read_arrow(counted=True)
+    """Orphans are there or not; once cleaned, rows and positions are the same and nothing more can be cleaned."""
+    states = [AsOf(), AsOf(version=store.log.versions()[0])]
+    shown, positions = [rows(store, state) for state in states], store.positions()
     store.clean_orphans(timedelta(0))
-    assert store.read_arrow(counted=True).num_rows == rows.num_rows
+    assert [rows(store, state) for state in states] == shown
+    assert store.positions() == positions
     assert store.clean_orphans(timedelta(0)) == []
+
+
+def rows(store: ViewStore, as_of: AsOf) -> Counter[tuple[object, ...]]:
+    """Every row with its weight, as a multiset."""
+    table = store.read_arrow(as_of, counted=True)
+    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 @pytest.mark.spark

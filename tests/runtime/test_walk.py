@@ -66,12 +66,15 @@ def code_of(module: str, name: str) -> CodeType:
 
 @contextmanager
 def first_calls(wanted: dict[CodeType, str]) -> Iterator[list[str]]:
-    """The wanted functions in the order in which they are first called, in any thread of this process."""
+    """The wanted functions in the order in which they are first called, in any thread of this process, from the first
+    of them on: what is planned before the round is no part of the way.
+    """
     seen: list[str] = []
+    beginning = next(iter(wanted.values()))
 
     def watch(frame: FrameType, event: str, argument: object) -> None:
         name = wanted.get(frame.f_code) if event == "call" else None
-        if name is not None and name not in seen:
+        if name is not None and name not in seen and (seen or name == beginning):
             seen.append(name)
 
     threading.setprofile(watch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,83 +20,57 @@ bench_app = typer.Typer(
 bench_app.command()(soak)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-_MARKED = "A letter marks a difference of more than a tenth."
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
+Pictures = Annotated[Path, typer.Option(help="Folder for the pictures.")]
+Picture = Annotated[Path, typer.Option(help="Folder for the picture.")]
+
+
+def _tell(as_json: bool, document: Mapping[str, Any], parts: Iterable[Table | str]) -> None:
+    """What every bench prints: one document, or else tables, what is said below them, and where pictures are.
+
+    Parts are made as they are printed, so nothing is drawn for the sake of a document.
+    """
+    if as_json:
+        typer.echo(json.dumps(document, indent=1))
+        return
+    console = Console()
+    for part in parts:
+        console.print(part, highlight=False)
+
+
+# Every command imports what it runs when it is run: what draws, and Spark, is slow to load.
 
 
 @bench_app.command()
-def eca(
-    as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-eca"),
-    quick: Quick = False,
-) -> None:
+def eca(as_json: AsJson = False, out: Pictures = Path("out/bench-eca"), quick: Quick = False) -> None:
     """Figures 6.2 to 6.5 of the ECA paper: formulas against what the simulator measures."""
-    from weir.bench.papers.eca import QUICK, Sizes, Study  # what draws pictures is slow to load
+    from weir.bench.papers.eca.report import BENCH
 
-    study = Study(QUICK if quick else Sizes())
-    if as_json:
-        _print_json(study.document())
-        return
-    from weir.bench.papers import eca_report as report
-
-    _print_tables(f"the paper's formula. {_MARKED}", report.tables(study.rows), report.crossover_table(study))
-    _print_pictures(report.pictures(study.rows, out))
+    _tell(as_json, *BENCH.run(quick, out))
 
 
 @bench_app.command()
-def partition(
-    as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-partition"),
-) -> None:
+def partition(as_json: AsJson = False, out: Pictures = Path("out/bench-partition")) -> None:
     """Refresh times of the Partition paper: formulas against what the simulator measures, and the space they cost."""
-    from weir.bench.papers.partition import Study  # what draws pictures is slow to load
+    from weir.bench.papers.partition.report import BENCH
 
-    study = Study()
-    if as_json:
-        _print_json(study.document())
-        return
-    from weir.bench.papers import partition_report as report
-
-    _print_tables("the paper's formula, in message times t (or rows).", report.tables(study.rows))
-    _print_pictures(report.pictures(study.rows, out))
+    _tell(as_json, *BENCH.run(False, out))
 
 
 @bench_app.command()
-def pvm(
-    as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-pvm"),
-    quick: Quick = False,
-) -> None:
+def pvm(as_json: AsJson = False, out: Pictures = Path("out/bench-pvm"), quick: Quick = False) -> None:
     """Figures 21 to 26 of the PVM paper: its model against virtual time."""
-    from weir.bench.papers.pvm import QUICK, Sizes, Study
+    from weir.bench.papers.pvm.report import BENCH
 
-    study = Study(QUICK if quick else Sizes())
-    if as_json:
-        _print_json(study.document())
-        return
-    from weir.bench.papers import pvm_report as report
-
-    _print_tables(f"the paper's model. {_MARKED}", report.tables(study.rows), report.tick_table(study))
-    _print_pictures(report.pictures(study, out))
+    _tell(as_json, *BENCH.run(quick, out))
 
 
 @bench_app.command()
-def strobe(
-    as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("out/bench-strobe"),
-    quick: Quick = False,
-) -> None:
+def strobe(as_json: AsJson = False, out: Pictures = Path("out/bench-strobe"), quick: Quick = False) -> None:
     """How C-Strobe's queries grow with deletes and tables, against SWEEP."""
-    from weir.bench.papers.strobe import QUICK, Sizes, Study
+    from weir.bench.papers.strobe.report import BENCH
 
-    study = Study(QUICK if quick else Sizes())
-    if as_json:
-        _print_json(study.document())
-        return
-    from weir.bench.papers import strobe_report as report
-
-    _print_tables(f"formula. {_MARKED}", report.tables(study.rows))
-    _print_pictures(report.pictures(study.rows, out))
+    _tell(as_json, *BENCH.run(quick, out))
 
 
 @bench_app.command()
@@ -111,33 +85,21 @@ def explore(
     quick: Quick = False,
 ) -> None:
     """How fast every schedule of a small scenario is explored."""
-    from weir.bench.papers import explore as benchmark
+    from weir.bench.simulator import exploring as benchmark
 
     chosen = tuple(algorithm) if algorithm else benchmark.ALGORITHMS
-    sizes = [benchmark.Size.parse(text) for text in size] if size else benchmark.QUICK if quick else benchmark.SIZES
-    results = benchmark.measure(chosen, sizes)
-    if as_json:
-        _print_json(benchmark.document(results))
-    else:
-        Console().print(benchmark.table(results))
+    sizes = [benchmark.ChainSize.parse(text) for text in size or ()]
+    results = benchmark.measure(chosen, sizes or (benchmark.QUICK if quick else benchmark.SIZES))
+    _tell(as_json, benchmark.document(results), [benchmark.table(results)])
 
 
 @bench_app.command()
-def ring(
-    as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-ring"),
-) -> None:
+def ring(as_json: AsJson = False, out: Picture = Path("out/bench-ring")) -> None:
     """Latencies of ring and star in virtual time, beside the Ring paper's."""
     from weir.bench.papers import ring as benchmark
 
     rows = benchmark.measure()
-    if as_json:
-        _print_json(benchmark.document(rows))
-        return
-    console = Console()
-    console.print(benchmark.table(rows))
-    console.print("\n".join(benchmark.notes(rows)), highlight=False)
-    _print_pictures([benchmark.picture(rows, out)])
+    _tell(as_json, benchmark.document(rows), benchmark.shown(rows, out))
 
 
 @bench_app.command()
@@ -148,7 +110,7 @@ def read(
     quick: Quick = False,
 ) -> None:
     """What reading a maintained view costs against a plain table, on Spark."""
-    from pyspark.sql import SparkSession  # Spark is slow to load
+    from pyspark.sql import SparkSession
 
     from weir.bench.product import read as benchmark
 
@@ -158,10 +120,7 @@ def read(
         readings = benchmark.measure(session, 20_000 if quick else rows, log, runs=1 if quick else 15)
     finally:
         session.stop()
-    if as_json:
-        _print_json(benchmark.document(readings))
-    else:
-        Console().print(benchmark.table(readings))
+    _tell(as_json, benchmark.document(readings), [benchmark.table(readings)])
 
 
 @bench_app.command()
@@ -175,14 +134,9 @@ def sources(
     """Visits, changes and lookups of real databases, beside their bare drivers. Starts private servers."""
     from weir.bench.product import sources as benchmark
 
-    sizes = benchmark.QUICK if quick else benchmark.Sizes()
+    sizes = benchmark.QUICK if quick else benchmark.SourceSizes()
     results = list(benchmark.measure(kind or (), sizes))
-    if as_json:
-        _print_json(benchmark.document(results, sizes))
-        return
-    Console().print(benchmark.table(results))
-    for note in benchmark.notes(results):
-        Console().print(note, highlight=False)
+    _tell(as_json, benchmark.document(results, sizes), [benchmark.table(results), *benchmark.notes(results)])
 
 
 @bench_app.command()
@@ -196,54 +150,24 @@ def tpch(
     changes: Annotated[str, typer.Option(help="Sizes of the batches, in row changes.")] = "1,100,10000",
     seed: Annotated[int, typer.Option(help="Decides which rows change.")] = 0,
     as_json: AsJson = False,
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/bench-tpch"),
+    out: Picture = Path("out/bench-tpch"),
 ) -> None:
     """A view over five TPC-H tables at three sources: maintained, recomputed on Spark, and by bare drivers.
 
     Exits with 1 if the maintained view differs from the recomputed one, or its audit finds a difference.
     """
-    from weir.bench.product.tpch.run import Plan, all_apart, measure  # Spark is slow to load
+    from weir.bench.product.tpch import report
+    from weir.bench.product.tpch.run import Plan, all_apart, measure
 
     sizes = tuple(int(each) for each in _numbers("--changes", changes))
     wanted = _numbers("--scales", scales) if scales else [scale]
     plans = [Plan(each, sources, sizes, repeats, seed=seed) for each in wanted]
     progress = Console(stderr=True, quiet=as_json)
     outcomes = [measure(plan, all_apart, lambda text: progress.print(text, style="dim")) for plan in plans]
-    from weir.bench.product.tpch import report
-
     picture = report.picture(outcomes, out)
-    if as_json:
-        _print_json({**report.document(outcomes), "picture": str(picture)})
-    else:
-        console = Console()
-        for outcome in outcomes:
-            console.print(report.table(outcome))
-            console.print("\n".join([*report.remarks(outcome), ""]), highlight=False)
-        for miss in report.misses(outcomes):
-            console.print(f"target missed: {miss}", highlight=False)
-        _print_pictures([picture])
+    _tell(as_json, {**report.document(outcomes), "picture": str(picture)}, report.shown(outcomes, picture))
     if not report.exact(outcomes):
         raise typer.Exit(1)
-
-
-def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=1))
-
-
-def _print_tables(beside: str, tables: Iterable[tuple[Table, list[str]]], *more: Table) -> None:
-    """What was measured beside what; tables with notes below them, then those that need none."""
-    console = Console()
-    console.print(f"Every cell: measured / {beside}\n")
-    for table, notes in tables:
-        console.print(table)
-        console.print("\n".join([*notes, ""]), highlight=False)
-    for table in more:
-        console.print(table)
-
-
-def _print_pictures(paths: Iterable[Path]) -> None:
-    for path in paths:
-        Console().print(f"picture: {path}", highlight=False)
 
 
 def _numbers(option: str, text: str) -> list[float]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.status import Status
 
 from weir.algebra.errors import WeirError
-from weir.simulator.spectrum import FULL, QUICK, Row, chosen, measure
+from weir.simulator.spectrum import FULL, QUICK, Cell, chosen, measure
 
 PAGE, PICTURE, DATA = (
     Path("docs/spectrum.md"),
@@ -57,7 +57,7 @@ def spectrum(
         raise typer.Exit(1)
 
 
-def _tell(console: Console, status: Status, row: Row) -> None:
+def _tell(console: Console, status: Status, row: Cell) -> None:
     """A terminal shows the last cell; a log gets a line for each."""
     if console.is_terminal:
         status.update(_told(row))
@@ -65,12 +65,12 @@ def _tell(console: Console, status: Status, row: Row) -> None:
         console.print(_told(row), highlight=False)
 
 
-def _told(row: Row) -> str:
+def _told(row: Cell) -> str:
     return f"{row.algorithm.facts.name}, {row.kind}: {row.measured}"
 
 
-def _print(rows: list[Row]) -> None:
-    from weir.bench.drawing.spectrum_report import table  # not needed for --json
+def _print(rows: list[Cell]) -> None:
+    from weir.bench.simulator.spectrum_report import table  # not needed for --json
 
     console = Console()
     if not console.is_terminal:
@@ -82,10 +82,10 @@ def _print(rows: list[Row]) -> None:
             console.print(f"NOT AS CLAIMED: {_told(row)}, claimed {row.claimed}: {reason}", highlight=False)
 
 
-def _keep(rows: list[Row], out: Path | None, keep: bool) -> None:
+def _keep(rows: list[Cell], out: Path | None, keep: bool) -> None:
     from weir.algorithms.measured import written
-    from weir.bench.drawing.spectrum_picture import squares, write_picture
-    from weir.bench.drawing.spectrum_report import put_into, write_counterexamples
+    from weir.bench.simulator.spectrum_picture import squares, write_picture
+    from weir.bench.simulator.spectrum_report import put_into, write_counterexamples
 
     if out is not None:
         write_picture(squares(rows), out / "spectrum.svg")

@@ -124,7 +124,7 @@ class Finding:
 
 
 @dataclass
-class Row:
+class Cell:
     """One cell. ``shortest``: for every level that some schedule holds at the most, a shortest such schedule."""
 
     algorithm: type[Algorithm]
@@ -201,8 +201,8 @@ def measure(
     effort: Effort = FULL,
     seed: int = 0,
     processes: int = 2,
-    progress: Callable[[Row], None] = lambda row: None,
-) -> list[Row]:
+    progress: Callable[[Cell], None] = lambda row: None,
+) -> list[Cell]:
     """Every cell of these algorithms, in order; ``progress`` is told of each as it is done."""
     cells = [(algorithm.facts.name, kind) for algorithm in algorithms for kind in SCENARIOS]
     work = partial(_measure_cell, effort=effort, seed=seed)
@@ -219,15 +219,15 @@ def measure(
     return rows
 
 
-def _measure_cell(cell: tuple[str, str], effort: Effort, seed: int) -> Row:
+def _measure_cell(cell: tuple[str, str], effort: Effort, seed: int) -> Cell:
     name, kind = cell
-    row = Row(chosen([name])[0], kind)
+    row = Cell(chosen([name])[0], kind)
     explore_small(row, effort, seed)
     run_large(row, effort, seed)
     return row
 
 
-def explore_small(row: Row, effort: Effort, seed: int) -> None:
+def explore_small(row: Cell, effort: Effort, seed: int) -> None:
     """Every schedule of small scenarios, smaller ones first, until the budget is spent."""
     made = (scenario for size in effort.small for scenario in generated(row.kind, row.algorithm, size, seed))
     for scenario in (*built_in(row.kind, row.algorithm), *made):
@@ -248,7 +248,7 @@ def explore_small(row: Row, effort: Effort, seed: int) -> None:
         _note_parts(row, scenario, found.histories)
 
 
-def _note_refusal(row: Row, scenario: Scenario) -> None:
+def _note_refusal(row: Cell, scenario: Scenario) -> None:
     if row.refused is None:
         try:
             row.algorithm.check(scenario.view)
@@ -256,7 +256,7 @@ def _note_refusal(row: Row, scenario: Scenario) -> None:
             row.refused = str(problem)
 
 
-def _note_parts(row: Row, scenario: Scenario, histories: Iterable[History]) -> None:
+def _note_parts(row: Cell, scenario: Scenario, histories: Iterable[History]) -> None:
     if row.kind == GLOBAL:
         lattice = in_parts(scenario).lattice
         levels = [row.by_parts, *(highest_level(lattice, history) for history in histories)]
@@ -268,14 +268,14 @@ def in_parts(scenario: Scenario) -> Scenario:
     return replace(scenario, updates=tuple(replace(update, part_of=None) for update in scenario.updates))
 
 
-def run_large(row: Row, effort: Effort, seed: int) -> None:
+def run_large(row: Cell, effort: Effort, seed: int) -> None:
     """Random schedules of larger scenarios."""
     for runs in effort.refused if row.refused else effort.large:
         for scenario in generated(row.kind, row.algorithm, runs.size, seed):
             _run_at_random(row, scenario, runs, seed)
 
 
-def _run_at_random(row: Row, scenario: Scenario, runs: Runs, seed: int) -> None:
+def _run_at_random(row: Cell, scenario: Scenario, runs: Runs, seed: int) -> None:
     start = scenario.begin(row.algorithm, unchecked=True)
     judged: set[History] = set()
     _note_refusal(row, scenario)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pymysql
 import pytest
 
 from tests.sources.mariadb.conftest import Place, changes, whole
@@ -319,7 +320,7 @@ def test_a_table_swapped_between_snapshot_and_query_is_not_read(place: Place, mo
     def begin_and_swap(self: object) -> None:
         began(snapshots)
         place.run("SET SESSION lock_wait_timeout = 1")
-        with pytest.raises(Exception, match="Lock wait timeout"):
+        with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
             place.run("RENAME TABLE t TO old, s TO t")
 
     monkeypatch.setattr(type(snapshots), "_begin", begin_and_swap)

@@ -1,1 +1,1 @@
-"""Pictures and pages of what was measured."""
+"""How numbers are shown, whoever measured them: curves and timetables as pictures, tables with notes."""

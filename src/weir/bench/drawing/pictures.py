@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Points = Sequence[tuple[float, float]]
 
@@ -51,7 +51,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Timetable:
     """Who does what when: a line each, bars along the time."""
 
     title: str
@@ -64,12 +64,16 @@ def draw(picture: Picture, path: Path) -> Path:
     return _write(path, (7.2, 4.6), lambda figure: _plot(figure, picture))
 
 
-def draw_plans(title: str, unit: str, plans: Sequence[Plan], path: Path) -> Path:
+def draw_plans(title: str, unit: str, plans: Sequence[Timetable], path: Path) -> Path:
     """Plans under each other, on one scale of time."""
     return _write(path, (7.2, 1.5 * len(plans) + 0.6), lambda figure: _plot_plans(figure, title, unit, plans))
 
 
 def _write(path: Path, size: tuple[float, float], plot: Callable[[Figure], None]) -> Path:
+    import matplotlib  # slow to load, and only needed where something is drawn
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     settings = {"svg.fonttype": "none", "svg.hashsalt": "weir", "font.family": "sans-serif", "font.size": 10}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=size, dpi=110, layout="constrained")
@@ -80,7 +84,7 @@ def _write(path: Path, size: tuple[float, float], plot: Callable[[Figure], None]
     return path
 
 
-def _plot_plans(figure: Figure, title: str, unit: str, plans: Sequence[Plan]) -> None:
+def _plot_plans(figure: Figure, title: str, unit: str, plans: Sequence[Timetable]) -> None:
     figure.suptitle(title, fontsize=12)
     end = max(bar.start + bar.length for plan in plans for bar in plan.bars)
     for axes, plan in zip(figure.subplots(len(plans), squeeze=False)[:, 0], plans, strict=True):

@@ -7,7 +7,7 @@ node was updated, or all were (then it counts the time until all are shown, divi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Row:
+class RingPoint:
     """One point; ``explained`` says why formula and measurement differ, and is empty where they do not."""
 
     case: str
@@ -139,26 +139,26 @@ class Row:
     explained: str
 
 
-def measure(nodes: Iterable[int] = NODES) -> list[Row]:
+def measure(nodes: Iterable[int] = NODES) -> list[RingPoint]:
     """Every case for every number of nodes."""
     sizes = tuple(nodes)
     return [_row(case, n) for case in CASES for n in sizes]
 
 
-def _row(case: Case, nodes: int) -> Row:
+def _row(case: Case, nodes: int) -> RingPoint:
     formula, measured = case.formula(nodes), case.measure(nodes)
-    return Row(case.name, nodes, formula, measured, case.reason if measured != formula else "")
+    return RingPoint(case.name, nodes, formula, measured, case.reason if measured != formula else "")
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def document(rows: Iterable[Row]) -> dict[str, list[dict[str, Any]]]:
+def document(rows: Iterable[RingPoint]) -> dict[str, list[dict[str, Any]]]:
     """What ``--json`` prints."""
     return {"rows": [asdict(row) for row in rows]}
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[RingPoint]) -> Table:
     """A line per number of nodes, a column per case: measured / formula."""
     shown = Table(title="Latency against the number of nodes: measured / the paper's", title_justify="left")
     shown.add_column("n", justify="right")
@@ -169,12 +169,19 @@ def table(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def notes(rows: Iterable[Row]) -> list[str]:
+def notes(rows: Iterable[RingPoint]) -> list[str]:
     """Why measurement and formula differ, case by case."""
     return [f"{case}: {text}" for case, text in dict.fromkeys((r.case, r.explained) for r in rows if r.explained)]
 
 
-def picture(rows: Sequence[Row], directory: Path) -> Path:
+def shown(rows: Sequence[RingPoint], directory: Path) -> Iterator[Table | str]:
+    """What the command prints."""
+    yield table(rows)
+    yield "\n".join(notes(rows))
+    yield f"picture: {picture(rows, directory)}"
+
+
+def picture(rows: Sequence[RingPoint], directory: Path) -> Path:
     """All cases in one diagram, but for the moments between the ticks."""
     cases = {case.name: case for case in CASES if "half tick" not in case.name}
     curves = [

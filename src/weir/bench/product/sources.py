@@ -33,7 +33,7 @@ T = Relation("bench", "t")
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SourceSizes:
     """How much is measured."""
 
     rows: int = 100_000
@@ -45,7 +45,7 @@ class Sizes:
     rounds: tuple[int, ...] = (200, 100, 15)
 
 
-QUICK = Sizes(20_000, 5_000, 2, 50, 1.0, (1, 100, 10_000), (20, 10, 3))
+QUICK = SourceSizes(20_000, 5_000, 2, 50, 1.0, (1, 100, 10_000), (20, 10, 3))
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ class Result:
         return self.changes_per_second >= LEAST_CHANGES and self.lookups[-1].ratio <= MOST_RATIO
 
 
-def measure(kinds: Sequence[str], sizes: Sizes) -> Iterator[Result]:
+def measure(kinds: Sequence[str], sizes: SourceSizes) -> Iterator[Result]:
     """One kind after the other, each on a database of its own."""
     for kind in kinds or tuple(LABS):
         with open_lab(kind, sizes.rows) as lab, closing(lab.open()) as source:
             yield _measure(lab, source, sizes)
 
 
-def _measure(lab: Lab, source: Source, sizes: Sizes) -> Result:
+def _measure(lab: Lab, source: Source, sizes: SourceSizes) -> Result:
     source.watch({T: NEEDED})
     load = source.load()
     for partition in load.partitions:
@@ -127,7 +127,7 @@ def _lookups(lab: Lab, source: Source, bare: Any, many: int, rounds: int) -> Loo
     return LookupCost(many, _middle(ours[1:]), _middle(theirs[1:]))
 
 
-def _changes(lab: Lab, source: Source, admin: Any, sizes: Sizes) -> tuple[float, float]:
+def _changes(lab: Lab, source: Source, admin: Any, sizes: SourceSizes) -> tuple[float, float]:
     """Changed rows decoded per second, by the clock and per second of processor time."""
     spent = []
     for _ in range(sizes.rounds_of_changes + 1):
@@ -141,7 +141,7 @@ def _changes(lab: Lab, source: Source, admin: Any, sizes: Sizes) -> tuple[float,
     return sizes.changed / middle.wall * 1000, sizes.changed / middle.cpu * 1000
 
 
-def _under_load(lab: Lab, source: Source, sizes: Sizes) -> tuple[Spent, float]:
+def _under_load(lab: Lab, source: Source, sizes: SourceSizes) -> tuple[Spent, float]:
     """Visits that found something, while a writer commits small transactions; and how many of these per second."""
     with _writer(lab) as commits:
         began, before, spent = time.monotonic(), commits.value, []
@@ -185,7 +185,7 @@ def _middle(spent: Sequence[Spent]) -> Spent:
 # -- telling ----------------------------------------------------------------------------------------------------------
 
 
-def document(results: Sequence[Result], sizes: Sizes) -> dict[str, Any]:
+def document(results: Sequence[Result], sizes: SourceSizes) -> dict[str, Any]:
     """For programs: milliseconds, and per second where the name says so."""
     machine = {"processors": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "python": platform.python_version()}
     targets = {"ratio_at_most": MOST_RATIO, "changes_per_second_at_least": LEAST_CHANGES}

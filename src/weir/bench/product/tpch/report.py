@@ -130,6 +130,15 @@ def _missed(outcome: Outcome, size: int) -> Iterator[str]:
         yield f"visible after {weir:,.0f} ms, {MOST_MS_OF_ONE:,.0f} wanted"
 
 
+def shown(outcomes: Sequence[Outcome], drawn: Path) -> Iterator[Grid | str]:
+    """What the command prints."""
+    for outcome in outcomes:
+        yield table(outcome)
+        yield "\n".join([*remarks(outcome), ""])
+    yield from (f"target missed: {miss}" for miss in misses(outcomes))
+    yield f"picture: {drawn}"
+
+
 def picture(outcomes: Sequence[Outcome], folder: Path) -> Path:
     """Cost against batch size, one curve per way and scale."""
     curves = [_curve(outcome, way) for way in (RECOMPUTE, WEIR, FLOOR) for outcome in outcomes]

@@ -1,0 +1,1 @@
+"""The Partition paper's refresh times, and the space they cost."""

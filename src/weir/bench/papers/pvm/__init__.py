@@ -1,0 +1,1 @@
+"""Figures 21 to 26 of the PVM paper, in virtual time."""

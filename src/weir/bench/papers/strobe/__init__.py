@@ -1,0 +1,1 @@
+"""How C-Strobe's queries grow with deletes and tables."""
