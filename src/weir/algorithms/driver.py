@@ -7,9 +7,10 @@ answers everything in the snapshots that a round holds. Neither speaks with the 
 **Arrival numbers** are given here and nowhere else: 1, 2, 3, ... to the updates of one view, in the order in which they
 arrive, from its first load on. After a restart the numbers go on after the last one that was stored.
 
-**What an algorithm gets.** Changes of its view's own tables only; with ``facts.prefilter`` only rows that can matter;
-and no update that changes nothing, unless it is a part of a global transaction, for which others wait. An algorithm
-whose procedures are run elsewhere gets updates as they are, because to look into a large batch here would cost more.
+**What an algorithm gets.** Changes of its view's own tables only; with ``facts.prefilter`` only rows that can matter.
+What is left of an update may be nothing: it is handed over all the same, and shown, but not to a node, which would have
+nothing to send for it. An algorithm whose procedures are run elsewhere gets updates as they are, because to look into a
+large batch here would cost more.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Driver:
     # -- updates -------------------------------------------------------------------------------------------------------
 
     def number(self, updates: Iterable[Update]) -> Numbered:
-        """Gives updates that have arrived their numbers; what the algorithm has no use for is left out."""
+        """Gives updates that have arrived their numbers; what a node has no use for is left out."""
         numbered = []
         for update in updates:
             self.arrivals += update.transactions
@@ -62,7 +63,7 @@ class Driver:
         if self.algorithm.delegated:
             return update
         mine = concerning(self.algorithm.view, update)
-        if not mine.changes and mine.part_of is None:
+        if self.nodes and not mine.changes:
             return None
         return relevant(self.algorithm.view, mine) if self.algorithm.facts.prefilter else mine
 
