@@ -114,7 +114,7 @@ class PostgresWorkload(Workload):
 
     def start(self) -> None:
         # Writers deadlock now and then, on purpose: settled fast, so that they write rather than wait.
-        self._server = PostgresServer({"deadlock_timeout": "20ms"})
+        self._server = PostgresServer({"deadlock_timeout": "20ms"}).start()
         os.environ[PASSWORD] = self.server.password
         with self.server.connect() as admin:
             admin.execute(_SCHEMA)
