@@ -24,7 +24,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.bench.product.source_labs import LABS, NEEDED, Lab, open_lab
+from weir.bench.product.source_labs import MEASURED, NEEDED, Lab, open_lab, write
 from weir.sources.source import Source
 
 MOST_RATIO, LEAST_CHANGES = 1.5, 20_000  # the targets: at the largest number of keys; row changes per second
@@ -91,7 +91,7 @@ class Result:
 
 def measure(kinds: Sequence[str], sizes: Sizes) -> Iterator[Result]:
     """One kind after the other, each on a database of its own."""
-    for kind in kinds or tuple(LABS):
+    for kind in kinds or MEASURED:
         with open_lab(kind, sizes.rows) as lab, closing(lab.open()) as source:
             yield _measure(lab, source, sizes)
 
@@ -103,7 +103,7 @@ def _measure(lab: Lab, source: Source, sizes: Sizes) -> Result:
         for _ in source.read(partition):
             pass
     source.end_load()
-    with closing(lab.connect(lab.address)) as bare:
+    with closing(lab.login.connect()) as bare:
         lookups = tuple(_lookups(lab, source, bare, n, r) for n, r in zip(sizes.keys, sizes.rounds, strict=True))
         changes, per_cpu = _changes(lab, source, bare, sizes)
     idle = _median(lambda: source.visit(), sizes.idle_visits)
@@ -156,7 +156,7 @@ def _under_load(lab: Lab, source: Source, sizes: Sizes) -> tuple[Spent, float]:
 def _writer(lab: Lab) -> Iterator[Any]:
     context = multiprocessing.get_context("spawn")
     stop, commits = context.Value("b", 0, lock=False), context.Value("q", 0, lock=False)
-    process = context.Process(target=type(lab).write, args=(lab.address, lab.many, stop, commits), daemon=True)
+    process = context.Process(target=write, args=(lab.login, lab.many, stop, commits), daemon=True)
     process.start()
     try:
         while not commits.value and process.is_alive():
