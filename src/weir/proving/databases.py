@@ -41,6 +41,7 @@ from weir.proving.kinds import KINDS, Login
 from weir.proving.servers.mariadb import MariadbServer
 from weir.proving.servers.postgres import ADMIN, PostgresServer
 from weir.proving.servers.server import LOOPBACK
+from weir.sources.postgres.options import MARKER_TABLE
 
 _RELEASE_SECONDS = 300.0  # for the server to notice that nobody reads a slot any more
 _numbers = count(1)
@@ -49,17 +50,18 @@ _numbers = count(1)
 class Servers:
     """Private servers, each started when the first database on it is opened, and a folder for databases in files.
 
-    ``settings`` by driver. ``variable`` names the environment variable with the password; it is set at once, so that
-    processes which are started before the first database (Spark's) know it too. A context manager: leaving it ends
-    the servers and removes their folders; a ``folder`` that was given stays.
+    ``settings`` by driver. ``variable`` names the environment variable with the password, a new one unless ``secret``
+    is given; it is set at once, so that processes which are started before the first database (Spark's) know it too.
+    A context manager: leaving it ends the servers and removes their folders; a ``folder`` that was given stays.
     """
 
     def __init__(
-        self, folder: Path | None = None, settings: Mapping[str, Mapping[str, str]] | None = None, variable: str = ""
-    ) -> None:
+        self, folder: Path | None = None, settings: Mapping[str, Mapping[str, str]] | None = None, variable: str = "",
+        secret: str = "",
+    ) -> None:  # fmt: skip
         self._folder, self._settings, self._running = folder, settings or {}, ExitStack()
         self.variable = variable or f"WEIR_PROVING_PASSWORD_{next(_numbers)}"
-        self.secret = os.environ[self.variable] = secrets.token_hex(16)
+        self.secret = os.environ[self.variable] = secret or secrets.token_hex(16)
         self._running.callback(os.environ.pop, self.variable, None)
 
     @property
@@ -233,7 +235,8 @@ class PostgresDatabase(Database):
         if self.kind == "postgres":
             PostgresCapture(as_administrator).install(tables, dry_run=False)
         else:
-            PostgresTriggersCapture(as_administrator, self.role).install(tables, dry_run=False)
+            named = [table for table in tables if table != MARKER_TABLE]  # which is logged wherever it is
+            PostgresTriggersCapture(as_administrator, self.role).install(named, dry_run=False)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -268,7 +271,7 @@ class PostgresDatabase(Database):
         """The replication slot: a load makes one, and it keeps log for ever."""
         mine = sql.SQL("FROM pg_replication_slots WHERE database = {}").format(sql.Literal(self.name))
         until = time.monotonic() + _RELEASE_SECONDS
-        with self.server.connect() as admin:
+        with self.administrator() as admin:
             while admin.execute(sql.SQL("SELECT 1 {} AND active").format(mine)).fetchone():
                 if time.monotonic() > until:
                     raise WeirError(f"somebody still reads the replication slot of database {self.name}")

@@ -71,7 +71,6 @@ class Workload(ABC):
 
     kind: ClassVar[str]
     schema: ClassVar[Sequence[str]]
-    settings: ClassVar[Mapping[str, str]] = {}  # of the server
     writer_class: ClassVar[type[Writer]]
     mutations: ClassVar[tuple[str, ...]] = ()  # names of the naive ways that can be planted
     one_each: ClassVar[bool] = True  # a delivered transaction is exactly one of the writers' (never merged)
@@ -83,6 +82,11 @@ class Workload(ABC):
         if mutation is not None and mutation not in self.mutations:
             raise WeirError(f"{self.kind} has no mutation '{mutation}'; it has {', '.join(self.mutations) or 'none'}")
         self.mutation = mutation
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Of the server, where it needs others than usual."""
+        return {}
 
     def start(self) -> None:
         """Starts a private database with the empty tables, captured."""

@@ -177,7 +177,7 @@ class MariadbWorkload(Workload):
         self.traffic = traffic or PROVOKING.get(mutation or "", Traffic())
 
     @property
-    def settings(self) -> Mapping[str, str]:  # type: ignore[override]
+    def settings(self) -> Mapping[str, str]:
         return {"max_binlog_size": self.traffic.binlog_size}
 
     def open(self) -> Source:

@@ -89,8 +89,6 @@ class PostgresWorkload(Workload):
     kind = "postgres"
     schema = _SCHEMA
     writer_class = PostgresWriter
-    # Writers deadlock now and then, on purpose: settled fast, so that they write rather than wait.
-    settings: ClassVar[Mapping[str, str]] = {"deadlock_timeout": "20ms"}
     mutations: ClassVar[tuple[str, ...]] = ("log-position", "fence", "no-lock")
     disturb_every = 12.0
     _sources: ClassVar[dict[str | None, type[PostgresBase]]] = {
@@ -102,13 +100,18 @@ class PostgresWorkload(Workload):
     database: PostgresDatabase
     _disturbed = 0
 
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Writers deadlock now and then, on purpose: settled fast, so that they write rather than wait."""
+        return {"deadlock_timeout": "20ms"}
+
     def open(self) -> Source:
         patient = self.database.spec(lock_timeout=120.0, load_timeout=300.0, connect_timeout=60)
         return self._sources[self.mutation](patient.options)
 
     def writers_gone(self) -> None:
-        """Ends what the killed ones left prepared: nobody else would."""
-        with self.database.server.connect() as admin, admin.cursor() as cursor:
+        """Ends what the killed ones left prepared, in their database: nobody else would."""
+        with self.database.administrator() as admin, admin.cursor() as cursor:
             finish_prepared(cursor, "true")
 
     def disturb(self) -> None:
