@@ -45,7 +45,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Itera
         for name, database in databases.items():
             made.source(name, database.kind, **database.options)
         made.view(VIEW).run(until_caught_up=True)
-        writer = Writer(databases["shop"], 1, iter(range(10_000, 20_000)))
+        writer = Writer("shop", databases["shop"].login, 1, iter(range(10_000, 20_000)))
 
         def write() -> None:
             for _ in range(5):

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from weir import Warehouse
 from weir.bench.product.soak.memory import Samples
 from weir.bench.product.soak.run import VIEW, Soak, soak
-from weir.proving.soak.databases import Database, open_databases
+from weir.proving.databases import Database
+from weir.proving.soak.databases import open_databases
 from weir.proving.soak.journal import Entry, Row
 from weir.proving.soak.recorded import Findings, Recorded
 from weir.proving.soak.replay import Replay
@@ -52,7 +53,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
 
 def written_and_run(warehouse: Warehouse, databases: dict[str, Database]) -> list[Entry]:
     seed = len(warehouse.store("lines").history())
-    writers = [Writer(database, seed, iter(range(seed * 10**6, 10**9))) for database in databases.values()]
+    writers = [
+        Writer(name, database.login, seed, iter(range(seed * 10**6, 10**9))) for name, database in databases.items()
+    ]
     entries = [entry for _ in range(5) for writer in writers if (entry := writer.transaction()) is not None]
     for writer in writers:
         writer.close()

@@ -40,7 +40,9 @@ class Servers:
 
     @cached_property
     def postgres(self) -> PostgresServer:
-        return self._running.enter_context(private_postgres())
+        server = self._running.enter_context(PostgresServer({"deadlock_timeout": "20ms"}))
+        make_role(server)
+        return server
 
     @cached_property
     def mariadb(self) -> MariadbServer:
@@ -50,13 +52,11 @@ class Servers:
         self._running.close()
 
 
-def private_postgres() -> PostgresServer:
-    """A server with a role that may read and follow the log, no more."""
-    server = PostgresServer({"deadlock_timeout": "20ms"})
+def make_role(server: PostgresServer) -> None:
+    """It may read and follow the log, no more."""
     secret = sql.Literal(os.environ[PASSWORD])
     with server.connect() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN REPLICATION PASSWORD {}").format(sql.Identifier(ROLE), secret))
-    return server
 
 
 class Database(ABC):

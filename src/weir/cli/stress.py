@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from weir.proving.stress import WORKLOADS, StressReport, find_workload, run_stress
-
-KINDS = ", ".join(WORKLOADS)
+from weir.proving.kinds import KINDS
+from weir.proving.stress import StressReport, find_workload, run_stress
 
 
 def stress(
-    kind: Annotated[str, typer.Argument(help=f"The kind of source: {KINDS}.")],
+    kind: Annotated[str, typer.Argument(help=f"The kind of source: {', '.join(KINDS)}.")],
     seconds: Annotated[float, typer.Option(help="How long.", min=1)] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="The verdict as one JSON object.")] = False,
     seed: Annotated[int, typer.Option(help="Seeds writers and questions.")] = 0,

@@ -22,17 +22,11 @@ from weir.algebra.catalog import Relation, Table
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
+from weir.proving.kinds import KINDS
 from weir.proving.oracle import Ledger, Replay
 from weir.proving.writers import Writer
 from weir.sources.source import LoadAgain, Position, SchemaChanged, Source, SourceError
 
-WORKLOADS: dict[str, str] = {
-    "sqlite": "weir.proving.workloads.sqlite:SqliteWorkload",
-    "postgres": "weir.proving.workloads.postgres:PostgresWorkload",
-    "postgres-triggers": "weir.proving.workloads.postgres:PostgresTriggersWorkload",
-    "mariadb": "weir.proving.workloads.mariadb:MariadbWorkload",
-    "mariadb-locks": "weir.proving.workloads.mariadb:MariadbLocksWorkload",
-}
 COLUMNS = {
     "ledger": ("id", "growth"),
     "item": ("id", "tx", "amount", "note"),
@@ -67,15 +61,17 @@ class StressReport:
 
 
 class Workload(ABC):
-    """One kind of source under stress: what it starts, its source, its writers. A context manager: leaving it stops
+    """One kind of source under stress: its database, its source, its writers. A context manager: leaving it stops
     what it started.
 
-    ``start`` makes the tables ``ledger`` (id bigint, growth int), ``item`` (id int, tx bigint, amount int, note
+    ``schema`` makes the tables ``ledger`` (id bigint, growth int), ``item`` (id int, tx bigint, amount int, note
     text), ``part`` (item int, line int, tx bigint, payload text; key of both ints) and ``loose`` (a int, b text, tx
     bigint; no key).
     """
 
     kind: ClassVar[str]
+    schema: ClassVar[Sequence[str]]
+    writer_class: ClassVar[type[Writer]]
     mutations: ClassVar[tuple[str, ...]] = ()  # names of the naive ways that can be planted
     one_each: ClassVar[bool] = True  # a delivered transaction is exactly one of the writers' (never merged)
     merged_after_resume: ClassVar[bool] = False  # what was missed while away may come as one transaction
@@ -87,23 +83,32 @@ class Workload(ABC):
             raise WeirError(f"{self.kind} has no mutation '{mutation}'; it has {', '.join(self.mutations) or 'none'}")
         self.mutation = mutation
 
-    @abstractmethod
-    def start(self) -> None:
-        """Starts what it needs (a server on a private port) and makes the empty tables, ready to be captured."""
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Of the server, where it needs others than usual."""
+        return {}
 
-    @abstractmethod
+    def start(self) -> None:
+        """Starts a private database with the empty tables, captured."""
+        from weir.proving.databases import Servers  # with all drivers, which most commands do without
+
+        self.servers = Servers(settings={KINDS[self.kind]: self.settings})
+        self.database = self.servers.open(self.kind, "stress", self.schema, tables=list(COLUMNS))
+
     def stop(self) -> None:
         """Ends what ``start`` began, by pid, and removes its files. Called also when ``start`` failed half-way."""
+        self.servers.close()
 
     @abstractmethod
     def open(self) -> Source:
         """A new connection to the source, not yet watching; with the planted mutation if there is one."""
 
-    @abstractmethod
-    def writer(self, number: int, seed: int) -> Writer: ...
+    def writer(self, number: int, seed: int) -> Writer:
+        return self.writer_class(number, seed, self.database.login)
 
     def forget(self) -> None:
-        """Before a fresh load: drops what the last one left behind, where the kind needs that. No source is open."""
+        """Before a fresh load, which then makes it anew under the writers, the hardest case. No source is open."""
+        self.database.forget()
 
     def writers_gone(self) -> None:
         """After the last writer has ended, perhaps killed: ends what they left half done, where that can be."""
@@ -128,11 +133,10 @@ class Workload(ABC):
 
 def find_workload(kind: str, mutation: str | None = None) -> Workload:
     """The registered workload of a kind, imported only now: each needs its own driver."""
-    if kind not in WORKLOADS:
-        raise WeirError(f"unknown kind '{kind}' to stress: use one of {', '.join(WORKLOADS)}")
-    module, _, name = WORKLOADS[kind].partition(":")
-    workload: Workload = getattr(import_module(module), name)(mutation)
-    return workload
+    if kind not in KINDS:
+        raise WeirError(f"unknown kind '{kind}' to stress: use one of {', '.join(KINDS)}")
+    known: Sequence[type[Workload]] = import_module(f"weir.proving.workloads.{KINDS[kind]}").WORKLOADS
+    return next(workload for workload in known if workload.kind == kind)(mutation)
 
 
 def run_stress(

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from weir.proving.kinds import Login
+
 ITEMS, LINES, GROUPS = 300, 4, 40  # key spaces: small, so that writers meet and tables stay small
 LARGE = 100_000
 IDENTIFIERS = 10**9  # each writer's ledger ids start at its number times this
@@ -36,8 +38,8 @@ class Writer(ABC):
 
     number: int
     seed: int
+    login: Login
     pause: float = 0.002  # at most so long between transactions, so that visits get a turn on a small machine
-    mark: ClassVar[str] = "?"
     errors: ClassVar[tuple[type[Exception], ...]] = ()
     dice: random.Random = field(init=False)
 
@@ -137,7 +139,7 @@ class Writer(ABC):
 
     def execute(self, cursor: Any, statement: str, *values: Any) -> int:
         """Runs a statement written with ``?`` marks; returns how many rows it met."""
-        cursor.execute(statement.replace("?", self.mark), values)
+        cursor.execute(statement.replace("?", self.login.mark), values)
         return int(cursor.rowcount)
 
     # -- operations -------------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from tests.sources.mariadb.conftest import Place, changes
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import WeirError
-from weir.proving.servers import mariadb as servers
+from weir.proving.servers.mariadb import MariadbServer
+from weir.proving.servers.server import ServerError
 from weir.sources.mysql.options import MysqlOptions
 from weir.sources.mysql.source import MysqlSource
 from weir.sources.source import SourceError
@@ -193,5 +194,5 @@ def test_the_private_server(own_place: Callable[..., Place], monkeypatch: pytest
     assert place.run("SELECT @@bind_address, @@max_binlog_size, @@binlog_format")[0] == ("127.0.0.1", 4096, "ROW")
     assert place.run("SELECT COUNT(*) FROM mysql.user WHERE user IN ('root', '') AND host <> 'localhost'")[0][0] == 0
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(SourceError, match="apt-get install mariadb-server"):
-        servers.MariadbServer()
+    with pytest.raises(ServerError, match="apt-get install mariadb-server"):
+        MariadbServer()

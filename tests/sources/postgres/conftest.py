@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -15,16 +15,14 @@ import pytest
 from psycopg import sql
 
 from weir.algebra.catalog import Relation
+from weir.proving.databases import PostgresDatabase, Servers
 from weir.proving.oracle import Replay, ask, rows_of
-from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.base import PostgresBase
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
-from weir.sources.postgres.trigger_log import install_triggers
 from weir.sources.postgres.triggers import PostgresTriggersSource
 from weir.sources.source import Answers, Visit
 
-ROLE, PASSWORD = "weir", "WEIR_TEST_POSTGRES_PASSWORD"
 KINDS = {"postgres": PostgresSource, "postgres-triggers": PostgresTriggersSource}
 _numbers = count(1)
 
@@ -38,24 +36,19 @@ def wait_for(arrived: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer({"deadlock_timeout": "20ms"}) as running:
-        os.environ[PASSWORD] = running.password
-        with running.connect() as admin:
-            role, secret = sql.Identifier(ROLE), sql.Literal(running.password)
-            admin.execute(sql.SQL("CREATE ROLE {} LOGIN REPLICATION PASSWORD {}").format(role, secret))
-        yield running
+def servers() -> Iterator[Servers]:
+    with Servers(settings={"postgres": {"deadlock_timeout": "20ms"}}) as made:
+        yield made
 
 
 class Lab:
     """A database, its administrator, and sources over it."""
 
-    def __init__(self, server: PostgresServer, kind: str) -> None:
-        self.server, self.kind = server, kind
-        self.database = f"lab{next(_numbers)}"
-        with server.connect() as admin:
-            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
-        self.admin = server.connect(self.database)
+    def __init__(self, servers: Servers, kind: str) -> None:
+        made = servers.open(kind, f"lab{next(_numbers)}")
+        assert isinstance(made, PostgresDatabase)
+        self.made, self.kind, self.server, self.database, self.role = made, kind, made.server, made.name, made.role
+        self.admin = made.administrator()
         self.admin.execute("SET lock_timeout = '120s'")  # a test that blocks itself fails instead of hanging
         self.sources: list[PostgresBase] = []
         self.connections: list[psycopg.Connection[Any]] = []
@@ -73,23 +66,13 @@ class Lab:
         return connection
 
     def options(self, **more: Any) -> PostgresOptions:
-        given: dict[str, Any] = {
-            "host": "127.0.0.1", "port": self.server.port, "user": ROLE, "password": f"env:{PASSWORD}",
-            "slot": self.database, "lock_timeout": 30.0, "load_timeout": 120.0, "connect_timeout": 60,
-        }  # fmt: skip
-        return PostgresOptions("pg", self.database, **{**given, **more})
+        given = {"lock_timeout": 30.0, "load_timeout": 120.0, "connect_timeout": 60, **more}
+        options: PostgresOptions = self.made.spec("pg").options
+        return replace(options, **given)
 
     def capture(self, *tables: str, schema: str = "public") -> None:
         """Makes the tables ready to be captured, as an administrator would."""
-        self.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {ROLE}')
-        for table in tables:
-            name = sql.Identifier(schema, table).as_string(None)
-            self.execute(f"GRANT SELECT ON {name} TO {ROLE}", f"ALTER TABLE {name} REPLICA IDENTITY FULL")
-        if self.kind == "postgres":
-            names = ", ".join(sql.Identifier(schema, table).as_string(None) for table in tables)
-            self.execute(f"CREATE PUBLICATION weir FOR TABLE {names}")
-        else:
-            install_triggers(self.admin, self.options(schema=schema), tables, ROLE)
+        self.made.capture(*tables, schema=schema)
 
     def open(self, **more: Any) -> PostgresBase:
         source = KINDS[self.kind](self.options(**more))
@@ -107,10 +90,7 @@ class Lab:
 
     def drop_slot(self) -> None:
         """Once the server has noticed that nobody reads it any more."""
-        mine = f"FROM pg_replication_slots WHERE slot_name = '{self.database}'"
-        with self.server.connect() as admin:
-            wait_for(lambda: admin.execute(f"SELECT 1 {mine} AND active").fetchall() == [])
-            admin.execute(f"SELECT pg_drop_replication_slot(slot_name) {mine}")
+        self.made.forget()
 
     def stall_commits(self) -> None:
         """From now on commits wait for a standby that does not exist; the administrator's do not."""
@@ -137,10 +117,7 @@ class Lab:
         self.close_sources()
         for connection in (*self.connections, self.admin):
             connection.close()
-        self.drop_slot()
-        with self.server.connect() as admin:
-            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(self.database))
-            admin.execute(drop)
+        self.made.drop()
 
 
 class Watch:
@@ -184,22 +161,22 @@ def changes(visit: Visit, table: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(params=["postgres", "postgres-triggers"])
-def lab(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A test that takes this runs on both kinds."""
-    made = Lab(server, request.param)
+    made = Lab(servers, request.param)
     yield made
     made.close()
 
 
 @pytest.fixture
-def replication_lab(server: PostgresServer) -> Iterator[Lab]:
-    made = Lab(server, "postgres")
+def replication_lab(servers: Servers) -> Iterator[Lab]:
+    made = Lab(servers, "postgres")
     yield made
     made.close()
 
 
 @pytest.fixture
-def trigger_lab(server: PostgresServer) -> Iterator[Lab]:
-    made = Lab(server, "postgres-triggers")
+def trigger_lab(servers: Servers) -> Iterator[Lab]:
+    made = Lab(servers, "postgres-triggers")
     yield made
     made.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg import sql
 
-from tests.sources.postgres.conftest import ROLE, Lab
+from tests.sources.postgres.conftest import Lab
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.sources.source import Finding, SourceError
 
@@ -124,14 +124,14 @@ def test_settings_that_stand_in_the_way_are_told(replication_lab: Lab) -> None:
 
 def test_unlogged_tables_are_refused(replication_lab: Lab) -> None:
     """Their changes are in no log."""
-    replication_lab.execute("CREATE UNLOGGED TABLE t (id int)", f"GRANT SELECT ON t TO {ROLE}")
+    replication_lab.execute("CREATE UNLOGGED TABLE t (id int)", f"GRANT SELECT ON t TO {replication_lab.role}")
     with pytest.raises(SourceError, match=r"unlogged.*SET LOGGED"):
         replication_lab.open().watch({T: ("id",)})
 
 
 def test_a_missing_trigger_log_is_told(trigger_lab: Lab) -> None:
     """Without installation nothing is watched."""
-    trigger_lab.execute("CREATE TABLE t (id int)", f"GRANT SELECT ON t TO {ROLE}")
+    trigger_lab.execute("CREATE TABLE t (id int)", f"GRANT SELECT ON t TO {trigger_lab.role}")
     source = trigger_lab.open()
     assert any("no trigger log" in finding.problem for finding in source.describe().findings)
     with pytest.raises(SourceError, match="weir capture install"):
@@ -144,11 +144,11 @@ def test_the_least_rights_are_enough_and_no_more(lab: Lab) -> None:
     lab.capture("t")
     lab.watch(t=("id",))
     can = "SELECT has_table_privilege('{}', 'public.t', 'INSERT, UPDATE, DELETE, TRUNCATE')"
-    assert lab.query(can.format(ROLE)) == [(False,)]
+    assert lab.query(can.format(lab.role)) == [(False,)]
     if lab.kind == "postgres-triggers":
         oid = lab.query("SELECT 't'::regclass::oid::int8")[0][0]
-        assert lab.query(f"SELECT has_table_privilege('{ROLE}', 'weir.log_{oid}', 'INSERT, UPDATE')") == [(False,)]
-        assert lab.query(f"SELECT has_function_privilege('{ROLE}', 'weir.log_{oid}()', 'EXECUTE')") == [(False,)]
+        assert lab.query(f"SELECT has_table_privilege('{lab.role}', 'weir.log_{oid}', 'INSERT, UPDATE')") == [(False,)]
+        assert lab.query(f"SELECT has_function_privilege('{lab.role}', 'weir.log_{oid}()', 'EXECUTE')") == [(False,)]
 
 
 def test_another_schema(lab: Lab) -> None:
@@ -178,7 +178,7 @@ def test_partitioned_tables_are_not_offered(lab: Lab) -> None:
 
 def test_a_missing_right_to_the_schema_is_told(lab: Lab) -> None:
     """A role without USAGE is told so, with the grant that mends it."""
-    lab.execute("CREATE SCHEMA closed", "CREATE TABLE closed.t (id int)", f"GRANT SELECT ON closed.t TO {ROLE}")
+    lab.execute("CREATE SCHEMA closed", "CREATE TABLE closed.t (id int)", f"GRANT SELECT ON closed.t TO {lab.role}")
     source = lab.open(schema="closed")
     remedies = [finding.remedy for finding in source.describe().findings if "may not use schema" in finding.problem]
-    assert remedies == [f'GRANT USAGE ON SCHEMA "closed" TO "{ROLE}";']
+    assert remedies == [f'GRANT USAGE ON SCHEMA "closed" TO "{lab.role}";']

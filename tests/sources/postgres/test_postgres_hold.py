@@ -264,7 +264,7 @@ def test_a_table_that_no_position_covers_begins_with_the_next_visit(lab: Lab) ->
     v = Relation("pg", "v")
     slow = lab.connect(autocommit=False)
     if lab.kind == "postgres":
-        lab.execute("GRANT SELECT ON v TO weir", "ALTER TABLE v REPLICA IDENTITY FULL")
+        lab.execute(f"GRANT SELECT ON v TO {lab.role}", "ALTER TABLE v REPLICA IDENTITY FULL")
         slow.execute("INSERT INTO v VALUES (100)")
         lab.execute("ALTER PUBLICATION weir ADD TABLE v")
     else:
@@ -308,7 +308,7 @@ def test_the_next_visit_of_a_quiet_database_is_a_beginning_too(lab: Lab) -> None
 
 def _capture_also(lab: Lab, table: str) -> None:
     if lab.kind == "postgres":
-        lab.execute(f"GRANT SELECT ON {table} TO weir", f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+        lab.execute(f"GRANT SELECT ON {table} TO {lab.role}", f"ALTER TABLE {table} REPLICA IDENTITY FULL")
         lab.execute(f"ALTER PUBLICATION weir ADD TABLE {table}")
     else:
         lab.capture(table)

@@ -10,7 +10,7 @@ import pytest
 from tests.sources.postgres.conftest import Lab, changes, wait_for
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.proving.servers.postgres import PostgresServer
+from weir.proving.databases import Servers
 from weir.sources.postgres import stream
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.trigger_log import install_triggers, remove_triggers
@@ -271,7 +271,7 @@ def test_the_trigger_log_can_be_removed_and_made_again(trigger_lab: Lab) -> None
     assert trigger_lab.query("SELECT 1 FROM pg_namespace WHERE nspname = 'weir'") == []
     assert trigger_lab.query("SELECT 1 FROM pg_trigger WHERE tgrelid = 't'::regclass") == []
     trigger_lab.execute("INSERT INTO t VALUES (2, 'unseen')")
-    install_triggers(trigger_lab.admin, trigger_lab.options(), ["t"], "weir")
+    install_triggers(trigger_lab.admin, trigger_lab.options(), ["t"], trigger_lab.role)
     with pytest.raises(SchemaChanged, match="triggers"):
         watch.source.visit()
     trigger_lab.watch(t=("id", "name")).assert_complete()
@@ -282,25 +282,19 @@ def test_installing_twice_keeps_the_log(trigger_lab: Lab) -> None:
     simple(trigger_lab)
     watch = trigger_lab.watch(t=("id", "name"))
     trigger_lab.execute("INSERT INTO t VALUES (2, 'two')")
-    install_triggers(trigger_lab.admin, trigger_lab.options(), ["t"], "weir")
+    install_triggers(trigger_lab.admin, trigger_lab.options(), ["t"], trigger_lab.role)
     assert [row[0] for row in changes(watch.visit(EVERYTHING), "t")] == [2]
 
 
 def test_the_trigger_log_works_at_any_wal_level() -> None:
     """A server at wal_level = replica, which cannot replicate logically, serves the trigger log."""
-    with PostgresServer({"wal_level": "replica"}) as server:
-        with server.connect() as admin:
-            admin.execute("CREATE ROLE weir LOGIN PASSWORD 'x'")
-            secret = server.password
-            admin.execute(f"ALTER ROLE weir PASSWORD '{secret}'")
-        lab = Lab(server, "postgres-triggers")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("WEIR_TEST_POSTGRES_PASSWORD", secret)
-            simple(lab)
-            watch = lab.watch(t=("id", "name"))
-            lab.connect().execute("SET synchronous_commit = off; INSERT INTO t VALUES (2, 'two')")
-            assert [row[0] for row in changes(watch.visit(EVERYTHING), "t")] == [2]
-            lab.close()
+    with Servers(settings={"postgres": {"wal_level": "replica"}}) as servers:
+        lab = Lab(servers, "postgres-triggers")
+        simple(lab)
+        watch = lab.watch(t=("id", "name"))
+        lab.connect().execute("SET synchronous_commit = off; INSERT INTO t VALUES (2, 'two')")
+        assert [row[0] for row in changes(watch.visit(EVERYTHING), "t")] == [2]
+        lab.close()
 
 
 def test_a_publication_made_after_the_slot_is_handled(replication_lab: Lab) -> None:

@@ -13,16 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from tests.sources.postgres.conftest import PASSWORD, Lab
+from tests.sources.postgres.conftest import Lab
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
+from weir.proving.databases import Servers
 from weir.proving.oracle import Replay, ask
-from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.postgres.replication import PostgresSource
 from weir.sources.source import SourceError
 
 NASTY = "\"'\\;-$%{}():,.[]*/\n\t éK☃"
@@ -74,7 +73,7 @@ def _follow(lab: Lab, relation: Relation, columns: tuple[str, ...], rows: list[t
 def test_names_of_slot_publication_and_schema_are_quoted(replication_lab: Lab) -> None:
     """A publication with quotes and a percent sign works; a slot name that PostgreSQL would refuse is refused by us."""
     lab = replication_lab
-    lab.execute("CREATE TABLE t (id int)", "GRANT SELECT ON t TO weir", "ALTER TABLE t REPLICA IDENTITY FULL")
+    lab.execute("CREATE TABLE t (id int)", f"GRANT SELECT ON t TO {lab.role}", "ALTER TABLE t REPLICA IDENTITY FULL")
     odd = "p'u\"b; %s {x} 'weir"
     lab.admin.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE t").format(sql.Identifier(odd)))
     source = lab.open(publication=odd)
@@ -106,7 +105,6 @@ def test_a_password_in_the_configuration_is_refused(lab: Lab) -> None:
     """Only references are taken."""
     with pytest.raises(WeirError, match="env:NAME"):
         lab.open(password="plain").describe()
-    assert PASSWORD.isupper()
 
 
 @pytest.mark.parametrize("host", ["db.example.com", "10.0.0.7", "localhost,db.example.com", "fe80::1"])
@@ -146,17 +144,14 @@ def _certificate(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(("name", "accepted"), [("IP:127.0.0.1", True), ("DNS:elsewhere.example.com", False)])
 def test_verify_full_takes_only_a_certificate_for_the_host(name: str, accepted: bool) -> None:
     """Over TLS everything works, the stream too; a certificate of another host is refused."""
-    with PostgresServer() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(PASSWORD, server.password)
+    with Servers() as servers:
+        database, server = servers.open("postgres", "tls", ["CREATE TABLE t (id int)"], tables=["t"]), servers.postgres
         _certificate(server.folder, name)
         with server.connect() as admin:
             for setting in ("ssl_cert_file = '{}/tls.crt'", "ssl_key_file = '{}/tls.key'", "ssl = on"):
                 admin.execute("ALTER SYSTEM SET " + setting.format(server.folder))
-            admin.execute("CREATE TABLE t (id int)")
-            admin.execute("ALTER TABLE t REPLICA IDENTITY FULL")
-            admin.execute("CREATE PUBLICATION weir FOR TABLE t")
         server.restart()
-        source = PostgresSource(_over_tls(server))
+        source = database.spec("pg", sslmode="verify-full", sslrootcert=str(server.folder / "tls.crt")).open()
         if not accepted:
             with pytest.raises(SourceError, match="does not match host name"):
                 source.describe()
@@ -164,16 +159,8 @@ def test_verify_full_takes_only_a_certificate_for_the_host(name: str, accepted: 
         source.watch({Relation("pg", "t"): ("id",)})
         source.load()
         with server.connect() as admin:
-            admin.execute("INSERT INTO t VALUES (1)")
+            database.execute("INSERT INTO t VALUES (1)")
             assert len(source.visit().transactions) == 1
             query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE {}"
             assert admin.execute(query.format("application_name = 'weir'")).fetchone() == (True, 4)
         source.close()
-
-
-def _over_tls(server: PostgresServer) -> PostgresOptions:
-    address = server.address()
-    return PostgresOptions(
-        "pg", "postgres", host=address["host"], port=server.port, user=address["user"], password=f"env:{PASSWORD}",
-        sslmode="verify-full", sslrootcert=str(server.folder / "tls.crt"),
-    )  # fmt: skip

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from weir.proving.servers import postgres
-from weir.proving.servers.postgres import PostgresServer, ServerError, find_binaries
+from weir.proving.servers.postgres import PostgresServer
+from weir.proving.servers.server import ServerError
 
 
 def test_it_survives_a_crash_and_leaves_nothing() -> None:
@@ -39,19 +40,20 @@ def test_it_survives_a_crash_and_leaves_nothing() -> None:
 def test_a_wrong_password_is_refused() -> None:
     """Loopback alone is no permission."""
     with PostgresServer() as server, pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(**server.address(password="wrong"))
+        psycopg.connect(**{**server.address(), "password": "wrong"})
 
 
 def test_missing_binaries_name_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error says what to install."""
-    monkeypatch.setattr("weir.proving.servers.postgres.shutil.which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
     with pytest.raises(ServerError, match="apt-get install postgresql"):
-        find_binaries()
+        PostgresServer()
 
 
-def test_a_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An impossible setting ends with the server's own words."""
-    monkeypatch.setattr(postgres, "START_SECONDS", 1.0)
-    with pytest.raises(ServerError, match="shared_buffers"):
-        PostgresServer({"shared_buffers": "nonsense"})
+def test_a_server_that_cannot_start_shows_its_log() -> None:
+    """An impossible setting ends with the server's own words, and nothing is left."""
+    server = PostgresServer({"shared_buffers": "nonsense"})
+    with pytest.raises(ServerError, match="shared_buffers"), server:
+        pass
+    assert not server.folder.exists()

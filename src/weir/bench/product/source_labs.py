@@ -1,38 +1,27 @@
 """The databases of ``weir bench sources``: private ones, each with the same table of sixteen columns.
 
-A lab brings the source under test, an administrator's connection that changes rows, and the bare driver that is asked
-the same questions.
+A lab brings the source under test, the application that changes rows, and the bare driver that is asked the same
+questions.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import secrets
-import sqlite3
-import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
-import psycopg
-import pymysql
+import pyarrow as pa
 
 from weir.algebra.errors import WeirError
-from weir.proving.servers.mariadb import MariadbServer
-from weir.proving.servers.postgres import PostgresServer
-from weir.sources.mysql.options import MysqlOptions
-from weir.sources.mysql.source import MysqlSource
-from weir.sources.postgres.options import PostgresOptions
-from weir.sources.postgres.replication import PostgresSource
-from weir.sources.postgres.trigger_log import install_triggers
-from weir.sources.postgres.triggers import PostgresTriggersSource
+from weir.proving.databases import Database, Servers
+from weir.proving.kinds import KINDS, Login
 from weir.sources.source import Source
-from weir.sources.sqlite import SqliteOptions, SqliteSource, install
 
+MEASURED = tuple(kind for kind in KINDS if kind != "mariadb-locks")  # which differs in its snapshot only
 COLUMNS = (
     ("id", "INTEGER PRIMARY KEY"), ("a", "INTEGER"), ("b", "BIGINT"), ("c", "DECIMAL(12,2)"), ("d", "VARCHAR(40)"),
     ("e", "VARCHAR(60)"), ("f", "DATE"), ("g", "DOUBLE PRECISION"), ("h", "VARCHAR(40)"), ("i", "INTEGER"),
@@ -42,7 +31,6 @@ COLUMNS = (
 NEEDED = ("id", "a", "c", "d", "f", "k")  # what the view needs of them
 SELECT = f"SELECT {', '.join(NEEDED)} FROM t WHERE k"
 MAKE = f"CREATE TABLE t ({', '.join(' '.join(column) for column in COLUMNS)})"
-PASSWORD = "WEIR_BENCH_PASSWORD"
 CHANGED_AT_ONCE = 10  # rows per transaction of the writer in the background
 PAUSE = 0.002  # seconds between its transactions
 
@@ -59,191 +47,59 @@ def rows(many: int) -> Iterator[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-class Lab(ABC):
-    """One kind's database; a context manager."""
+@dataclass(frozen=True)
+class Lab:
+    """One kind's database with so many rows."""
 
-    kind: ClassVar[str]
-    mark: ClassVar[str] = "%s"
-
-    def __init__(self, many: int) -> None:
-        self.many = many
-        self.stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stack.close()
-            raise
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.stack.close()
-
-    @abstractmethod
-    def start(self) -> None:
-        """Starts the database, makes the table with its rows and an index on ``k``, and captures it."""
-
-    @abstractmethod
-    def open(self) -> Source: ...
+    database: Database
+    login: Login
+    many: int
 
     @property
-    @abstractmethod
-    def address(self) -> dict[str, Any]:
-        """By which ``connect`` connects, in another process too."""
+    def kind(self) -> str:
+        return self.database.kind
 
-    @staticmethod
-    @abstractmethod
-    def connect(address: dict[str, Any]) -> Any:
-        """A connection of the bare driver, in autocommit mode."""
+    def open(self) -> Source:
+        return self.database.spec().open()
 
-    @classmethod
-    def bare(cls, connection: Any, keys: Sequence[int]) -> list[Any]:
+    def bare(self, connection: Any, keys: Sequence[int]) -> list[Any]:
         """The driver's own way to the same rows."""
         cursor = connection.cursor()
-        cursor.execute(f"{SELECT} IN ({', '.join([cls.mark] * len(keys))})", list(keys))
+        if self.login.driver == "postgres":
+            cursor.execute(f"{SELECT} = ANY(%s)", (list(keys),))
+        else:
+            cursor.execute(f"{SELECT} IN ({', '.join([self.login.mark] * len(keys))})", list(keys))
         return list(cursor.fetchall())
 
     def change(self, connection: Any, many: int) -> None:
         """Changes so many rows in one transaction."""
         connection.cursor().execute(f"UPDATE t SET a = a + 1 WHERE id <= {many}")
 
-    @classmethod
-    def write(cls, address: dict[str, Any], many: int, stop: Any, commits: Any) -> None:
-        """The writer in the background: small transactions until told to stop, or its parent is gone."""
-        parent, dice = os.getppid(), random.Random(2)
-        with closing(cls.connect(address)) as connection:
-            while not stop.value and os.getppid() == parent:
-                first = dice.randrange(1, many - CHANGED_AT_ONCE)
-                change = f"UPDATE t SET a = a + 1 WHERE id BETWEEN {first} AND {first + CHANGED_AT_ONCE - 1}"
-                connection.cursor().execute(change)
-                commits.value += 1
-                time.sleep(PAUSE)
 
-
-class SqliteLab(Lab):
-    """A file in a temporary folder."""
-
-    kind = "sqlite"
-    mark = "?"
-
-    def start(self) -> None:
-        self.path = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-"))) / "bench.db"
-        with closing(sqlite3.connect(self.path)) as database:
-            database.execute(MAKE)
-            database.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(COLUMNS))})", rows(self.many))
-            database.execute("CREATE INDEX t_k ON t (k)")
-            database.commit()
-        install(self.path, ["t"])
-
-    def open(self) -> Source:
-        return SqliteSource(SqliteOptions("bench", str(self.path)))
-
-    @property
-    def address(self) -> dict[str, Any]:
-        return {"database": str(self.path), "isolation_level": None, "timeout": 60}
-
-    @staticmethod
-    def connect(address: dict[str, Any]) -> Any:
-        return sqlite3.connect(**address)
-
-
-class PostgresLab(Lab):
-    """A private server, read by logical replication."""
-
-    kind = "postgres"
-    source: ClassVar[Any] = PostgresSource
-
-    def start(self) -> None:
-        self.server = self.stack.enter_context(PostgresServer())
-        os.environ[PASSWORD] = self.server.password
-        with self.server.connect() as admin:
-            admin.execute(MAKE)
-            with admin.cursor().copy("COPY t FROM STDIN") as copy:
-                for row in rows(self.many):
-                    copy.write_row(row)
-            admin.execute("CREATE INDEX ON t (k)")
-            admin.execute("ANALYZE t")
-            self.capture(admin)
-
-    def capture(self, admin: psycopg.Connection[Any]) -> None:
-        admin.execute("ALTER TABLE t REPLICA IDENTITY FULL")
-        admin.execute("CREATE PUBLICATION weir FOR TABLE t")
-
-    @property
-    def options(self) -> PostgresOptions:
-        address = self.address
-        return PostgresOptions(
-            "bench", "postgres", "127.0.0.1", self.server.port, address["user"], f"env:{PASSWORD}"
-        )  # fmt: skip
-
-    def open(self) -> Source:
-        source: Source = self.source(self.options)
-        return source
-
-    @property
-    def address(self) -> dict[str, Any]:
-        return self.server.address()
-
-    @staticmethod
-    def connect(address: dict[str, Any]) -> Any:
-        return psycopg.connect(**address, autocommit=True)
-
-    @classmethod
-    def bare(cls, connection: Any, keys: Sequence[int]) -> list[Any]:
-        return list(connection.execute(f"{SELECT} = ANY(%s)", (list(keys),)).fetchall())
-
-
-class PostgresTriggersLab(PostgresLab):
-    """The same server, read through a trigger log."""
-
-    kind = "postgres-triggers"
-    source = PostgresTriggersSource
-
-    def capture(self, admin: psycopg.Connection[Any]) -> None:
-        install_triggers(admin, self.options, ["t"], self.options.user)
-
-
-class MariadbLab(Lab):
-    """A private server, read by its binlog."""
-
-    kind = "mariadb"
-
-    def start(self) -> None:
-        self.server = self.stack.enter_context(MariadbServer())
-        os.environ[PASSWORD] = secrets.token_hex(16)
-        with closing(self.server.connect()) as admin, admin.cursor() as cursor:
-            for statement in ("CREATE DATABASE bench", "USE bench", MAKE):
-                cursor.execute(statement)
-            cursor.executemany(f"INSERT INTO t VALUES ({', '.join(['%s'] * len(COLUMNS))})", list(rows(self.many)))
-            admin.commit()
-            cursor.execute("CREATE INDEX t_k ON t (k)")
-            cursor.execute("ANALYZE TABLE t")
-            cursor.execute("CREATE USER weir@localhost IDENTIFIED BY %s", (os.environ[PASSWORD],))
-            cursor.execute("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO weir@localhost")
-            cursor.execute("GRANT SELECT ON bench.* TO weir@localhost")
-
-    def open(self) -> Source:
-        return MysqlSource(
-            MysqlOptions("bench", "bench", "weir", f"env:{PASSWORD}", unix_socket=str(self.server.socket))
-        )
-
-    @property
-    def address(self) -> dict[str, Any]:
-        socket = str(self.server.socket)
-        return {"unix_socket": socket, "user": "root", "database": "bench", "ssl_disabled": True, "autocommit": True}
-
-    @staticmethod
-    def connect(address: dict[str, Any]) -> Any:
-        return pymysql.connect(**address)
-
-
-LABS: dict[str, type[Lab]] = {lab.kind: lab for lab in (SqliteLab, PostgresLab, PostgresTriggersLab, MariadbLab)}
+def write(login: Login, many: int, stop: Any, commits: Any) -> None:
+    """The writer in the background: small transactions until told to stop, or its parent is gone."""
+    parent, dice = os.getppid(), random.Random(2)
+    with closing(login.connect()) as connection:
+        while not stop.value and os.getppid() == parent:
+            first = dice.randrange(1, many - CHANGED_AT_ONCE)
+            change = f"UPDATE t SET a = a + 1 WHERE id BETWEEN {first} AND {first + CHANGED_AT_ONCE - 1}"
+            connection.cursor().execute(change)
+            commits.value += 1
+            time.sleep(PAUSE)
 
 
 @contextmanager
 def open_lab(kind: str, many: int) -> Iterator[Lab]:
-    if kind not in LABS:
-        raise WeirError(f"unknown kind '{kind}' to measure: use one of {', '.join(LABS)}")
-    with LABS[kind](many) as lab:
-        yield lab
+    """The table with its rows, an index on ``k``, captured."""
+    if kind not in MEASURED:
+        raise WeirError(f"unknown kind '{kind}' to measure: use one of {', '.join(MEASURED)}")
+
+    def fill(database: Database) -> None:
+        columns = zip(*rows(many), strict=True)
+        database.load("t", [pa.table({name: list(values) for (name, _), values in zip(COLUMNS, columns, strict=True)})])
+        database.execute("CREATE INDEX t_k ON t (k)")
+        database.analyze()
+
+    with Servers() as servers:
+        database = servers.open(kind, "bench", [MAKE], fill, ["t"])
+        yield Lab(database, database.login, many)

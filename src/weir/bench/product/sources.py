@@ -24,7 +24,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.bench.product.source_labs import LABS, NEEDED, Lab, open_lab
+from weir.bench.product.source_labs import MEASURED, NEEDED, Lab, open_lab, write
 from weir.proving.oracle import ask
 from weir.sources.source import Source
 
@@ -92,7 +92,7 @@ class Result:
 
 def measure(kinds: Sequence[str], sizes: SourceSizes) -> Iterator[Result]:
     """One kind after the other, each on a database of its own."""
-    for kind in kinds or tuple(LABS):
+    for kind in kinds or MEASURED:
         with open_lab(kind, sizes.rows) as lab, closing(lab.open()) as source:
             yield _measure(lab, source, sizes)
 
@@ -104,7 +104,7 @@ def _measure(lab: Lab, source: Source, sizes: SourceSizes) -> Result:
         for _ in source.read(partition):
             pass
     source.end_load()
-    with closing(lab.connect(lab.address)) as bare:
+    with closing(lab.login.connect()) as bare:
         lookups = tuple(_lookups(lab, source, bare, n, r) for n, r in zip(sizes.keys, sizes.rounds, strict=True))
         changes, per_cpu = _changes(lab, source, bare, sizes)
     idle = _median(lambda: source.visit(), sizes.idle_visits)
@@ -157,7 +157,7 @@ def _under_load(lab: Lab, source: Source, sizes: SourceSizes) -> tuple[Spent, fl
 def _writer(lab: Lab) -> Iterator[Any]:
     context = multiprocessing.get_context("spawn")
     stop, commits = context.Value("b", 0, lock=False), context.Value("q", 0, lock=False)
-    process = context.Process(target=type(lab).write, args=(lab.address, lab.many, stop, commits), daemon=True)
+    process = context.Process(target=write, args=(lab.login, lab.many, stop, commits), daemon=True)
     process.start()
     try:
         while not commits.value and process.is_alive():

@@ -11,17 +11,17 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from weir.proving.soak.databases import TABLES, Database
+from weir.proving.kinds import Login
+from weir.proving.soak.databases import TABLES
 from weir.proving.soak.journal import Change, Entry, Journal, Row
 
-_BEGIN = {"mariadb": "BEGIN", "postgres": "BEGIN", "sqlite": "BEGIN IMMEDIATE"}
 _IDENTITY = {
     "postgres": "SELECT pg_current_xact_id()::text",
     "mariadb": "SELECT @@last_gtid",  # known after the commit only
@@ -58,30 +58,29 @@ def _row(source: str, dice: random.Random, number: int) -> Row:
 class Writer:
     """One connection to one source."""
 
-    def __init__(self, database: Database, seed: int, numbers: Iterator[int]) -> None:
-        self.source, self.kind = database.source, database.kind.partition("-")[0]
-        self._login = dict(database.login)
+    def __init__(self, source: str, login: Login, seed: int, numbers: Iterator[int]) -> None:
+        self.source, self._login, self._driver = source, login, login.driver
         self._dice, self._numbers = random.Random(seed), numbers
         self._table, (self._key, *self._columns) = TABLES[self.source]
-        self._mark = "?" if self.kind == "sqlite" else "%s"
+        self._mark = login.mark
         self._connection: Any = None
 
     def transaction(self) -> Entry | None:
         """One transaction of a few changes; None when no row was touched."""
         connection = self._connected()
         cursor = connection.cursor()
-        cursor.execute(_BEGIN[self.kind])
+        cursor.execute(self._login.begin)
         keys = sorted(self._dice.sample(range(1, POOLS[self.source].keys + 1), self._dice.randint(1, _MOST_CHANGES)))
         changes = [change for key in keys for change in self._change(cursor, key)]
         if not changes:
             cursor.execute("ROLLBACK")
             return None
-        identity = "" if self.kind == "mariadb" else self._identity(cursor)
+        identity = "" if self._driver == "mariadb" else self._identity(cursor)
         cursor.execute("COMMIT")
         return Entry(self.source, identity or self._identity(cursor), changes)
 
     def _identity(self, cursor: Any) -> str:
-        cursor.execute(_IDENTITY[self.kind])
+        cursor.execute(_IDENTITY[self._driver])
         return str(cursor.fetchone()[0])
 
     def _change(self, cursor: Any, key: int) -> Iterator[Change]:
@@ -99,7 +98,7 @@ class Writer:
     def _insertion(self, columns: int) -> str:
         """Another writer may be faster."""
         marks = ", ".join([self._mark] * columns)
-        if self.kind == "mariadb":
+        if self._driver == "mariadb":
             return f"INSERT IGNORE INTO {self._table} VALUES ({marks})"
         return f"INSERT INTO {self._table} VALUES ({marks}) ON CONFLICT DO NOTHING"
 
@@ -109,7 +108,7 @@ class Writer:
 
     def _connected(self) -> Any:
         if self._connection is None:
-            self._connection = _CONNECT[self.kind](self._login)
+            self._connection = _connect(self._login)
         return self._connection
 
     def close(self) -> None:
@@ -117,38 +116,21 @@ class Writer:
             self._connection.close()
 
 
-def _sqlite(login: dict[str, Any]) -> Any:
-    import sqlite3
-
-    database = sqlite3.connect(**login)
-    database.execute("PRAGMA synchronous = OFF")
-    return database
-
-
-def _postgres(login: dict[str, Any]) -> Any:
-    import psycopg
-
-    return psycopg.connect(**login, autocommit=True)
-
-
-def _mariadb(login: dict[str, Any]) -> Any:
-    import pymysql
-
-    # Without gap locks: two writers that insert beside each other would end in a deadlock.
-    committed = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
-    return pymysql.connect(**login, autocommit=True, charset="utf8mb4", init_command=committed)
-
-
-_CONNECT: Mapping[str, Callable[[dict[str, Any]], Any]] = {
-    "sqlite": _sqlite, "postgres": _postgres, "mariadb": _mariadb,
-}  # fmt: skip
+def _connect(login: Login) -> Any:
+    if login.driver == "mariadb":
+        # Without gap locks: two writers that insert beside each other would end in a deadlock.
+        return login.connect(init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    connection = login.connect()
+    if login.driver == "sqlite":
+        connection.execute("PRAGMA synchronous = OFF")
+    return connection
 
 
 @dataclass(frozen=True)
 class Plan:
     """How much is written: ``rate`` transactions per second at every source, by ``writers`` threads each."""
 
-    databases: tuple[Database, ...]
+    logins: Mapping[str, Login]  # by source
     rate: float
     writers: int
     seconds: float
@@ -160,17 +142,17 @@ class Plan:
     @classmethod
     def parse(cls, text: str) -> Plan:
         found = json.loads(text)
-        return cls(**{**found, "databases": tuple(Database(**each) for each in found["databases"])})
+        return cls(**{**found, "logins": {source: Login(**each) for source, each in found["logins"].items()}})
 
 
 def write(plan: Plan, journal: Journal, stop: threading.Event) -> list[BaseException]:
     """Writes until the time is over or ``stop`` is set; what went wrong in a writer."""
     problems: list[BaseException] = []
     end, threads = time.monotonic() + plan.seconds, []
-    for at, database in enumerate(plan.databases):
+    for at, (source, login) in enumerate(plan.logins.items()):
         numbers = count(1_000_000 * (plan.seed % 1000 + 1))
         for number in range(plan.writers):
-            writer = Writer(database, plan.seed * 1000 + at * 100 + number, numbers)
+            writer = Writer(source, login, plan.seed * 1000 + at * 100 + number, numbers)
             arguments = (writer, plan.rate / plan.writers, journal, end, stop, problems)
             threads.append(threading.Thread(target=_keep_writing, args=arguments))
     for thread in threads:

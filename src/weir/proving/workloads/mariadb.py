@@ -5,27 +5,23 @@ as mutations.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pymysql
 
 from weir.algebra.errors import WeirError
-from weir.proving.servers.mariadb import MariadbServer
+from weir.proving.databases import MariadbDatabase
 from weir.proving.stress import LONGEST_ABSENCE, Workload
 from weir.proving.writers import IDENTIFIERS, Writer
-from weir.sources.mysql.options import MysqlOptions
 from weir.sources.mysql.position import Place
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.source import MysqlSource
 from weir.sources.source import Source
 
-_DATABASE, _PASSWORD = "stress", "WEIR_STRESS_PASSWORD"
 _SCHEMA = (
     "CREATE TABLE ledger (id BIGINT PRIMARY KEY, growth INT)",
     "CREATE TABLE item (id INT PRIMARY KEY, tx BIGINT, amount INT, note LONGTEXT)",
@@ -40,23 +36,14 @@ _LOOK_EVERY = 25  # transactions, for what a dead writer left behind
 class MariadbWriter(Writer):
     """Also commits in two phases, now and then in the name of a writer that was killed between them, and truncates."""
 
-    socket: str = ""
     two_phase: float = 0.04  # shares of the transactions
     truncating: float = 0.003
-    mark: ClassVar[str] = "%s"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     _two_phase = False
     _met_trouble = False
 
     def connect(self) -> Any:
-        connection = pymysql.connect(
-            unix_socket=self.socket,
-            user="root",
-            database=_DATABASE,
-            charset="utf8mb4",
-            connect_timeout=60,
-            ssl_disabled=True,
-        )
+        connection = self.login.connect(autocommit=False)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 5")
         return connection
@@ -178,7 +165,9 @@ class MariadbWorkload(Workload):
     """A server of its own, read by an account with the least rights. ``traffic`` provokes one kind of mistake."""
 
     kind = "mariadb"
-    rights = "SELECT"
+    schema = _SCHEMA
+    database: MariadbDatabase
+    _disturbances = 0
     disturb_every = 17.0
     mutations: ClassVar[tuple[str, ...]] = (BESIDE, HEADER, XA)
     _planted: ClassVar[dict[str | None, type[Snapshots]]] = {BESIDE: _PlaceBeside, HEADER: _HeaderCounts}
@@ -187,49 +176,24 @@ class MariadbWorkload(Workload):
         super().__init__(mutation)
         self.traffic = traffic or PROVOKING.get(mutation or "", Traffic())
 
-    def start(self) -> None:
-        self._disturbances = 0
-        os.environ[_PASSWORD] = secrets.token_hex(16)
-        self.server = MariadbServer({"max_binlog_size": self.traffic.binlog_size})
-        self.server.start()
-        with self.server.connect() as connection, connection.cursor() as cursor:
-            for statement in (f"CREATE DATABASE {_DATABASE} CHARACTER SET utf8mb4", f"USE {_DATABASE}", *_SCHEMA):
-                cursor.execute(statement)
-            cursor.execute("CREATE USER weir@localhost IDENTIFIED BY %s", (os.environ[_PASSWORD],))
-            cursor.execute("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO weir@localhost")
-            cursor.execute(f"GRANT {self.rights} ON {_DATABASE}.* TO weir@localhost")
-
-    def stop(self) -> None:
-        if hasattr(self, "server"):
-            self.server.__exit__(None, None, None)
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return {"max_binlog_size": self.traffic.binlog_size}
 
     def open(self) -> Source:
-        options = MysqlOptions(
-            "stress",
-            _DATABASE,
-            "weir",
-            f"env:{_PASSWORD}",
-            unix_socket=str(self.server.socket),
-            kind=self.kind,
-            positions=self.positions,
-            connect_seconds=60,
-        )
+        options = self.database.spec(connect_seconds=60).options
         source = XaAsTold(options) if self.mutation == XA else MysqlSource(options)
         source.snapshots_class = self._planted.get(self.mutation, Snapshots)
         return source
 
-    @property
-    def positions(self) -> str:
-        return "file"
-
     def writer(self, number: int, seed: int) -> Writer:
         shares = {"two_phase": self.traffic.two_phase, "truncating": self.traffic.truncating}
-        return MariadbWriter(number, seed, socket=str(self.server.socket), **shares)
+        return MariadbWriter(number, seed, self.database.login, **shares)
 
     def writers_gone(self) -> None:
         """Ends what they left prepared: nobody else would, and a lock would wait for it for ever."""
         until = time.monotonic() + LONGEST_ABSENCE
-        with self.server.connect() as connection:
+        with self.database.server.connect() as connection:
             while left := finish_prepared(connection, lambda owner: True, random.Random(0)):
                 if time.monotonic() > until:
                     raise WeirError(f"mariadb: {left} transactions that dead writers prepared cannot be ended")
@@ -241,14 +205,14 @@ class MariadbWorkload(Workload):
         if self._disturbances % 2:
             self._drop_connections()
         else:
-            self.server.kill()
-            self.server.start()
+            self.database.server.kill()
+            self.database.server.start()
 
     def _drop_connections(self) -> None:
-        with self.server.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user IN ('root', 'weir')"
-            )
+        with self.database.server.connect() as connection, connection.cursor() as cursor:
+            everyone = "user IN (%s, %s)"
+            whose = (self.database.role, self.database.name)
+            cursor.execute(f"SELECT id FROM information_schema.processlist WHERE {everyone}", whose)
             for (number,) in cursor.fetchall():
                 with contextlib.suppress(pymysql.MySQLError):
                     cursor.execute(f"KILL CONNECTION {int(number)}")
@@ -258,6 +222,8 @@ class MariadbLocksWorkload(MariadbWorkload):
     """The way of MySQL, on MariaDB."""
 
     kind = "mariadb-locks"
-    rights = "SELECT, LOCK TABLES"
     mutations: ClassVar[tuple[str, ...]] = ("no LOCK TABLES",)
     _planted: ClassVar[dict[str | None, type[Snapshots]]] = {"no LOCK TABLES": _NoLock}
+
+
+WORKLOADS = (MariadbWorkload, MariadbLocksWorkload)

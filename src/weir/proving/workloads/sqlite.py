@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from weir.algebra.hops import Lookup
-from weir.proving.stress import COLUMNS, Workload
+from weir.proving.stress import Workload
 from weir.proving.writers import Operation, Writer
 from weir.sources.source import Answers, Source, Visit
-from weir.sources.sqlite.capture import install
 from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.source import Ends, Snapshot, SqliteSource
 
-_SCHEMA = """
-CREATE TABLE ledger (id INTEGER PRIMARY KEY, growth INTEGER);
-CREATE TABLE item (id INTEGER PRIMARY KEY, tx INTEGER, amount INTEGER, note TEXT);
-CREATE TABLE part (item INTEGER, line INTEGER, tx INTEGER, payload TEXT, PRIMARY KEY (item, line)) WITHOUT ROWID;
-CREATE TABLE loose (a INTEGER, b TEXT, tx INTEGER);
-"""
+_SCHEMA = (
+    "CREATE TABLE ledger (id INTEGER PRIMARY KEY, growth INTEGER)",
+    "CREATE TABLE item (id INTEGER PRIMARY KEY, tx INTEGER, amount INTEGER, note TEXT)",
+    "CREATE TABLE part (item INTEGER, line INTEGER, tx INTEGER, payload TEXT, PRIMARY KEY (item, line)) WITHOUT ROWID",
+    "CREATE TABLE loose (a INTEGER, b TEXT, tx INTEGER)",
+)
 
 
 @dataclass
 class SqliteWriter(Writer):
     """Writes to the file, with INSERT OR REPLACE among its operations and recursive triggers on now and then."""
 
-    path: str = ""
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
     def connect(self) -> Any:
-        database = sqlite3.connect(self.path, timeout=20, isolation_level=None)
+        database = self.login.connect(timeout=20)
         database.execute("PRAGMA synchronous = OFF")
         if self.number % 3 == 0:
             database.execute("PRAGMA recursive_triggers = ON")
@@ -128,23 +123,14 @@ class SqliteWorkload(Workload):
     ``one_each`` only between resumes (see ``Workload.merged_after_resume``)."""
 
     kind = "sqlite"
+    schema = _SCHEMA
+    writer_class = SqliteWriter
     merged_after_resume = True
     mutations = tuple(name for name in _SOURCES if name is not None)
 
-    def start(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="weir-stress-"))
-        self.path = str(self.folder / "stress.db")
-        database = sqlite3.connect(self.path)
-        database.executescript(_SCHEMA)
-        database.close()
-        install(self.path, list(COLUMNS))
-
-    def stop(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
     def open(self) -> Source:
         small = 1 << 20  # so that the write-ahead log is begun anew often
-        return _SOURCES[self.mutation](SqliteOptions("stress", self.path), large_wal=small)
+        return _SOURCES[self.mutation](SqliteOptions("stress", self.database.options["path"]), large_wal=small)
 
-    def writer(self, number: int, seed: int) -> Writer:
-        return SqliteWriter(number, seed, path=self.path)
+
+WORKLOADS = (SqliteWorkload,)

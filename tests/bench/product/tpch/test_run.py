@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
-from weir.bench.product.tpch import report
+from weir.bench.product.tpch import places, report
 from weir.bench.product.tpch.apart import Here
+from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
 from weir.bench.product.tpch.maintained import Facts
 from weir.bench.product.tpch.places import Place, addresses, open_places
 from weir.bench.product.tpch.recompute import Recompute
 from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, Outcome, Plan, measure
 from weir.bench.product.tpch.turn import Turn
+from weir.proving.databases import Database, Servers
 from weir.warehouse.store import ViewStore
 
 SCHEMA = Schema.parse(
@@ -120,24 +124,24 @@ def test_the_document(outcome: Outcome) -> None:
 
 def test_unknown_sources_are_named() -> None:
     """With those that there are."""
-    with pytest.raises(WeirError, match="unknown sources 'oracle': use one of postgres, sqlite, mariadb, mixed"):
+    with pytest.raises(WeirError, match="unknown sources 'oracle': use one of sqlite, postgres, mariadb, mixed"):
         measure(Plan(scale=0.001, sources="oracle"), lambda plan, places, folder: {})
 
 
-def test_a_place_that_fails_to_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sources before it are closed again."""
-    from weir.bench.product.tpch import places as module
-    from weir.bench.product.tpch.data import Data
+def test_a_place_that_fails_to_start_leaves_nothing(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sources before it are closed again, their files gone."""
+    made: list[Servers] = []
 
-    closed: list[str] = []
-
-    class Fails(module.SqlitePlace):
-        def start(self) -> None:
-            self.stack.callback(closed.append, self.source)
-            if self.source == "catalog":
+    class Fails(Servers):
+        def open(self, kind: str, name: str, *more: Any) -> Database:
+            made.append(self)
+            if name == "catalog":
+                assert made[0].folder.exists()
                 raise WeirError("no room")
+            return super().open(kind, name, *more)
 
-    monkeypatch.setitem(module.PLACES, "sqlite", Fails)
-    with pytest.raises(WeirError, match="no room"), open_places("sqlite", Data(1, Path("nowhere"))):
+    monkeypatch.setattr(places, "Servers", Fails)
+    with pytest.raises(WeirError, match="no room"), open_places("sqlite", data):
         pass
-    assert closed == ["catalog", "sales", "crm"]
+    assert len(made) == 3
+    assert not any(servers.folder.exists() or servers.variable in os.environ for servers in made[:2])

@@ -42,6 +42,9 @@ def test_the_floor_does_what_it_says(kind: str, data: Data, tmp_path: Path) -> N
 
 
 def recompute(world: World, spark: SparkSession, folder: Path) -> Recompute:
+    """Spark's processes are older than the sources' passwords, so they are told."""
+    servers = [place.database.servers for place in world.places.values()]
+    spark.sparkContext.environment.update({each.variable: each.secret for each in servers})
     return Recompute(spark, addresses(world.places), folder / "recompute", {"lineitem": 2})
 
 

@@ -19,7 +19,8 @@ from weir.algebra.errors import WeirError
 from weir.bench.product.soak.memory import Sampler, Samples
 from weir.operation.warehouse import Warehouse
 from weir.project.folder import RunKeys
-from weir.proving.soak.databases import Database, open_databases
+from weir.proving.kinds import Login
+from weir.proving.soak.databases import open_databases
 from weir.proving.soak.journal import read_journal
 from weir.proving.soak.recorded import Findings, Recorded
 from weir.proving.soak.replay import SELECT
@@ -95,7 +96,8 @@ def soak(wanted: Soak, places: Mapping[str, str] | None = None) -> SoakReport:
             for name, database in databases.items():
                 warehouse.source(name, database.kind, **database.options)
             warehouse.view(VIEW)
-            running = _Running(warehouse, wanted, databases, journal)
+            logins = {name: database.login for name, database in databases.items()}
+            running = _Running(warehouse, wanted, logins, journal)
             told = running.run()
             opened = {name: spec.open() for name, spec in warehouse.sources.items()}
             store = warehouse.store("lines")
@@ -109,9 +111,8 @@ def soak(wanted: Soak, places: Mapping[str, str] | None = None) -> SoakReport:
 class _Running:
     """The time of the soak: the first load, the writers, and the way back to rest."""
 
-    def __init__(self, warehouse: Warehouse, wanted: Soak, databases: Mapping[str, Database], journal: Path) -> None:
-        self.warehouse, self.wanted, self.journal = warehouse, wanted, journal
-        self.databases = tuple(databases.values())
+    def __init__(self, warehouse: Warehouse, wanted: Soak, logins: Mapping[str, Login], journal: Path) -> None:
+        self.warehouse, self.wanted, self.logins, self.journal = warehouse, wanted, logins, journal
         self.lags: list[float] = []
 
     def run(self) -> dict[str, Any]:
@@ -138,7 +139,7 @@ class _Running:
     def _write(self) -> dict[str, Any]:
         """The writers, in a process of their own; lag is looked at meanwhile."""
         wanted = self.wanted
-        plan = Plan(self.databases, wanted.rate, wanted.writers, wanted.seconds, wanted.seed)
+        plan = Plan(self.logins, wanted.rate, wanted.writers, wanted.seconds, wanted.seed)
         command = [sys.executable, "-m", "weir.proving.soak.traffic", plan.document(), str(self.journal)]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, **pipes) as process:

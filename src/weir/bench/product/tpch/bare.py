@@ -6,21 +6,19 @@ they stand in the text of the question; that saves the round trip that binding t
 
 from __future__ import annotations
 
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, ClassVar
 
-import psycopg
 import pyarrow as pa
 import pyarrow.csv
-import pymysql
 import pymysql.cursors
 from psycopg import sql
 from pymysql.converters import encoders
 
+from weir.proving.kinds import Login
 from weir.sources.postgres.connection import copy_out
 
 ROWS_AT_ONCE = 50_000
@@ -31,28 +29,23 @@ BYTES_AT_ONCE = 4 << 20
 class Address:
     """Where a database is and what its tables look like; picklable, so that tasks and processes can open it."""
 
-    kind: str
-    arguments: Mapping[str, Any] = field(repr=False)
+    login: Login
     schemas: Mapping[str, pa.Schema] = field(repr=False)
 
     def open(self) -> Bare:
-        return KINDS[self.kind](self)
+        return DRIVERS[self.login.driver](self)
 
 
 class Bare(ABC):
     """One connection of the driver, and what went over it."""
 
     keys_at_once: ClassVar[int] = 1_000_000
-    mark: ClassVar[str] = "%s"
+    ways: ClassVar[Mapping[str, Any]] = {}  # how the driver is told to connect, beside the login
 
     def __init__(self, address: Address) -> None:
-        self.address = address
-        self.connection: Any = self.connect()
+        self.address, self.driver, self.mark = address, address.login.driver, address.login.mark
+        self.connection: Any = address.login.connect(**self.ways)
         self.sent = self.received = 0  # bytes: the questions' text, and the rows as Arrow
-
-    @abstractmethod
-    def connect(self) -> Any:
-        """A connection in autocommit mode."""
 
     @abstractmethod
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -96,9 +89,6 @@ class Bare(ABC):
 class BarePostgres(Bare):
     """psycopg: ``COPY`` as CSV, which Arrow parses."""
 
-    def connect(self) -> Any:
-        return psycopg.connect(**self.address.arguments, autocommit=True)
-
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
         copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(statement))
         gathered: list[bytes] = []
@@ -129,9 +119,7 @@ class BareMariadb(Bare):
     """PyMySQL without its conversions of answers: values stay text, which Arrow converts by the column."""
 
     keys_at_once = 512  # beyond, the server stops reading ranges of the index
-
-    def connect(self) -> Any:
-        return pymysql.connect(**self.address.arguments, conv=encoders, cursorclass=pymysql.cursors.SSCursor)
+    ways: ClassVar[Mapping[str, Any]] = {"conv": encoders, "cursorclass": pymysql.cursors.SSCursor}
 
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
         with self.connection.cursor() as cursor:
@@ -148,11 +136,6 @@ class BareMariadb(Bare):
 class BareSqlite(Bare):
     """The standard library's sqlite3."""
 
-    mark = "?"
-
-    def connect(self) -> Any:
-        return sqlite3.connect(**self.address.arguments)
-
     def select(self, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
         cursor = self.connection.execute(statement)
         while rows := cursor.fetchmany(ROWS_AT_ONCE):
@@ -165,7 +148,7 @@ class BareSqlite(Bare):
         return _ranges("rowid", self.bounds, table, many)
 
 
-KINDS: dict[str, type[Bare]] = {"postgres": BarePostgres, "mariadb": BareMariadb, "sqlite": BareSqlite}
+DRIVERS: dict[str, type[Bare]] = {"postgres": BarePostgres, "mariadb": BareMariadb, "sqlite": BareSqlite}
 
 
 def _ranges(expression: str, bounds: Callable[[str, str], tuple[int, int]], table: str, many: int) -> list[str]:

@@ -37,7 +37,7 @@ class Writer:
 def _together(bare: Bare) -> AbstractContextManager[Any]:
     """PostgreSQL takes all statements of a transaction in one round trip."""
     pipeline: AbstractContextManager[Any] = (
-        bare.connection.pipeline() if bare.address.kind == "postgres" else nullcontext()
+        bare.connection.pipeline() if bare.driver == "postgres" else nullcontext()
     )
     return pipeline
 
@@ -70,5 +70,5 @@ def _image(change: Change) -> Row:
 
 def _written(value: Any, bare: Bare) -> Any:
     """SQLite takes a date or a decimal as text; the column makes a number of it."""
-    plain = bare.address.kind == "sqlite" and isinstance(value, date | Decimal)
+    plain = bare.driver == "sqlite" and isinstance(value, date | Decimal)
     return str(value) if plain else value
