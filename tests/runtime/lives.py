@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from weir.proving.soak.databases import Database
+from weir.proving.soak.databases import SoakDatabase
 from weir.proving.soak.journal import Journal
-from weir.proving.soak.traffic import Plan, write
+from weir.proving.soak.traffic import TrafficPlan, write
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 300.0  # seconds for one life to get where it shall die
@@ -91,9 +91,9 @@ class Lives:
 
 
 @contextmanager
-def writers(databases: Mapping[str, Database], journal: Path, seed: int, rate: float) -> Iterator[None]:
+def writers(databases: Mapping[str, SoakDatabase], journal: Path, seed: int, rate: float) -> Iterator[None]:
     """One writer for every source, so that the journal has its transactions in the order of their commits."""
-    plan = Plan(tuple(databases.values()), rate, writers=1, seconds=3600, seed=seed)
+    plan = TrafficPlan(tuple(databases.values()), rate, writers=1, seconds=3600, seed=seed)
     stop, problems, book = threading.Event(), list[BaseException](), Journal(journal)
     thread = threading.Thread(target=lambda: problems.extend(write(plan, book, stop)))
     thread.start()

@@ -46,7 +46,7 @@ from weir.project.survey import Survey, sources_of
 from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine, RoundReport, Settings
 from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
-from weir.rounds.views import MaintainedView, Tables
+from weir.rounds.views import MaintainedView, ViewTables
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.record import NOW, AsOf
@@ -70,7 +70,7 @@ class Warehouse:
         self.path = _place(path)
         self.run_keys = run or RunKeys()
         self._given, self._master, self._settings = spark, master, dict(settings or {})
-        self._tables = Tables(self.path, dict(storage or {}))
+        self._tables = ViewTables(self.path, dict(storage or {}))
         self._session: SparkSession | None = None
         self.sources: dict[str, SourceSpec] = {}
         self.views: dict[str, ViewText] = {}

@@ -23,8 +23,8 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.proving.oracle import Ledger, Replay
-from weir.proving.writers import Writer
-from weir.sources.source import LoadAgain, Position, SchemaChanged, Source, SourceError
+from weir.proving.writers import StressWriter
+from weir.sources.source import LoadAgain, SchemaChanged, Source, SourceError, SourcePosition
 
 WORKLOADS: dict[str, str] = {
     "sqlite": "weir.proving.workloads.sqlite:SqliteWorkload",
@@ -100,7 +100,7 @@ class Workload(ABC):
         """A new connection to the source, not yet watching; with the planted mutation if there is one."""
 
     @abstractmethod
-    def writer(self, number: int, seed: int) -> Writer: ...
+    def writer(self, number: int, seed: int) -> StressWriter: ...
 
     def forget(self) -> None:
         """Before a fresh load: drops what the last one left behind, where the kind needs that. No source is open."""
@@ -170,7 +170,7 @@ class _Run:
         self.dice = random.Random(self.seed)
         self.tables: Mapping[Relation, Table] = {}
         self.source: Source | None = None
-        self.position: Position = ""
+        self.position: SourcePosition = ""
         self.resumed = False
         self.replay: Replay
 

@@ -37,7 +37,7 @@ from weir.sweeping.order import Asked
 from weir.warehouse.following import Follower
 
 log = logging.getLogger("weir")
-Audit = Callable[[MaintainedView, FrameBag], None]
+Auditor = Callable[[MaintainedView, FrameBag], None]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Engine:
     def asked(self) -> Asked:
         return self.answering.asked
 
-    def round(self, audits: Mapping[str, Audit] | None = None) -> RoundReport:
+    def round(self, audits: Mapping[str, Auditor] | None = None) -> RoundReport:
         """One round. ``audits``: for the view of that name, what to do with its value over the held snapshots."""
         began, seen, report = time.monotonic(), time.time(), RoundReport()
         self.writer.collect(self.units)
@@ -208,7 +208,7 @@ class Engine:
         schemas = needed_schemas(view.view for view in unit.views)
         return HeldTables(self.spark, channels, schemas, self.settings.scratch)
 
-    def _audit(self, audits: Mapping[str, Audit], units: Sequence[Unit]) -> None:
+    def _audit(self, audits: Mapping[str, Auditor], units: Sequence[Unit]) -> None:
         """Hands a view's value over the held snapshots to whoever wants to compare."""
         for unit in units:
             wanted = [view for view in unit.views if view.name in audits and unit.state == RUNNING]

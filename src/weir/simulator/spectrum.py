@@ -33,7 +33,7 @@ from weir.consistency.checker import highest_level
 from weir.consistency.levels import NAMES
 from weir.messages import Answer
 from weir.simulator.cases import Size, built_in, generated
-from weir.simulator.explore import History, TooManyStates, every_schedule, run_at_random, run_listed
+from weir.simulator.explore import TooManyStates, ViewStates, every_schedule, run_at_random, run_listed
 from weir.simulator.scenario import Expectation, ListedSchedule, Scenario, write
 from weir.simulator.step import Schedule
 from weir.simulator.world import World
@@ -116,7 +116,7 @@ QUICK = Effort(
 
 
 @dataclass(frozen=True)
-class Finding:
+class FoundSchedule:
     """A schedule of a scenario, and the level it holds."""
 
     scenario: Scenario
@@ -129,7 +129,7 @@ class Cell:
 
     algorithm: type[Algorithm]
     kind: str
-    shortest: dict[str, Finding] = field(default_factory=dict)
+    shortest: dict[str, FoundSchedule] = field(default_factory=dict)
     by_parts: str = "complete"  # measured with every part of a global transaction as a transaction of its own
     explored: int = 0  # schedules, all of each small scenario
     by_lot: int = 0  # schedules, random ones
@@ -166,7 +166,7 @@ class Cell:
     def note(self, level: str, scenario: Scenario, schedule: Schedule) -> None:
         known = self.shortest.get(level)
         if known is None or len(schedule) < len(known.schedule):
-            self.shortest[level] = Finding(scenario, schedule)
+            self.shortest[level] = FoundSchedule(scenario, schedule)
 
     def counterexample(self) -> Scenario | None:
         """The shortest schedule that breaks the next level, as a scenario that says what happens there."""
@@ -256,7 +256,7 @@ def _note_refusal(row: Cell, scenario: Scenario) -> None:
             row.refused = str(problem)
 
 
-def _note_parts(row: Cell, scenario: Scenario, histories: Iterable[History]) -> None:
+def _note_parts(row: Cell, scenario: Scenario, histories: Iterable[ViewStates]) -> None:
     if row.kind == GLOBAL:
         lattice = in_parts(scenario).lattice
         levels = [row.by_parts, *(highest_level(lattice, history) for history in histories)]
@@ -277,7 +277,7 @@ def run_large(row: Cell, effort: Effort, seed: int) -> None:
 
 def _run_at_random(row: Cell, scenario: Scenario, runs: Runs, seed: int) -> None:
     start = scenario.begin(row.algorithm, unchecked=True)
-    judged: set[History] = set()
+    judged: set[ViewStates] = set()
     _note_refusal(row, scenario)
     row.scenarios += 1
     for number in range(runs.each):

@@ -14,7 +14,7 @@ from typing import Any
 from weir.algebra.errors import WeirError
 from weir.proving.servers.mariadb import MariadbServer
 from weir.proving.servers.postgres import ADMIN, PostgresServer
-from weir.proving.soak.journal import Row
+from weir.proving.soak.journal import JournalRow
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import install_triggers
 from weir.sources.sqlite import install
@@ -30,7 +30,7 @@ KINDS = ("postgres", "postgres-triggers", "mariadb", "sqlite")
 
 
 @dataclass(frozen=True)
-class Database:
+class SoakDatabase:
     """One source's database. ``options``: what ``Warehouse.source`` is told; ``login``: by which writers connect."""
 
     source: str
@@ -41,8 +41,8 @@ class Database:
 
 @contextmanager
 def open_databases(
-    kinds: Mapping[str, str], rows: Mapping[str, Mapping[int, Row]], folder: Path
-) -> Iterator[dict[str, Database]]:
+    kinds: Mapping[str, str], rows: Mapping[str, Mapping[int, JournalRow]], folder: Path
+) -> Iterator[dict[str, SoakDatabase]]:
     """The databases by source, each of the kind wanted and holding these rows. Servers are shared between sources."""
     with ExitStack() as stack:
         makers = _Makers(stack, folder)
@@ -57,7 +57,7 @@ class _Makers:
         self._postgres: PostgresServer | None = None
         self._mariadb: MariadbServer | None = None
 
-    def make(self, source: str, kind: str, rows: Mapping[int, Row]) -> Database:
+    def make(self, source: str, kind: str, rows: Mapping[int, JournalRow]) -> SoakDatabase:
         if kind not in KINDS:
             raise WeirError(f"the soak has no databases of kind '{kind}'; use {', '.join(KINDS)}")
         values = [(key, *row) for key, row in rows.items()]
@@ -65,7 +65,7 @@ class _Makers:
             return self._in_sqlite(source, values)
         return self._in_mariadb(source, values) if kind == "mariadb" else self._in_postgres(source, kind, values)
 
-    def _in_sqlite(self, source: str, rows: Sequence[Row]) -> Database:
+    def _in_sqlite(self, source: str, rows: Sequence[JournalRow]) -> SoakDatabase:
         path = self._folder / f"{source}.db"
         table, columns = TABLES[source]
         with closing(sqlite3.connect(path)) as database:
@@ -75,9 +75,9 @@ class _Makers:
             database.commit()
         install(path, [table])
         login = {"database": str(path), "isolation_level": None, "timeout": 60, "check_same_thread": False}
-        return Database(source, "sqlite", {"path": str(path)}, login)
+        return SoakDatabase(source, "sqlite", {"path": str(path)}, login)
 
-    def _in_postgres(self, source: str, kind: str, rows: Sequence[Row]) -> Database:
+    def _in_postgres(self, source: str, kind: str, rows: Sequence[JournalRow]) -> SoakDatabase:
         if self._postgres is None:
             self._postgres = self._stack.enter_context(PostgresServer())
             os.environ[PASSWORD] = self._postgres.password
@@ -101,9 +101,9 @@ class _Makers:
                 admin.execute(f"CREATE PUBLICATION weir FOR TABLE {table}")
             else:
                 install_triggers(admin, PostgresOptions(source, **options), [table], ROLE)
-        return Database(source, kind, options, {**server.address(source), "user": ADMIN})
+        return SoakDatabase(source, kind, options, {**server.address(source), "user": ADMIN})
 
-    def _in_mariadb(self, source: str, rows: Sequence[Row]) -> Database:
+    def _in_mariadb(self, source: str, rows: Sequence[JournalRow]) -> SoakDatabase:
         if self._mariadb is None:
             settings = {"innodb_flush_log_at_trx_commit": "2", "max_binlog_size": "64M"}
             self._mariadb = self._stack.enter_context(MariadbServer(settings))
@@ -120,7 +120,7 @@ class _Makers:
             admin.commit()
         login = {"unix_socket": str(self._mariadb.socket), "user": "root", "database": source, "ssl_disabled": True}
         options = {"unix_socket": login["unix_socket"], "database": source, "user": ROLE}
-        return Database(source, "mariadb", {**options, "password": f"env:{PASSWORD}_MARIADB"}, login)
+        return SoakDatabase(source, "mariadb", {**options, "password": f"env:{PASSWORD}_MARIADB"}, login)
 
 
 def _create(source: str, text: str) -> list[str]:

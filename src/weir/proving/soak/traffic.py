@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from weir.proving.soak.databases import TABLES, Database
-from weir.proving.soak.journal import Change, Entry, Journal, Row
+from weir.proving.soak.databases import TABLES, SoakDatabase
+from weir.proving.soak.journal import Journal, JournalChange, JournalEntry, JournalRow
 
 _BEGIN = {"mariadb": "BEGIN", "postgres": "BEGIN", "sqlite": "BEGIN IMMEDIATE"}
 _IDENTITY = {
@@ -41,7 +41,7 @@ class Pool:
 POOLS = {"crm": Pool(200), "sales": Pool(500, 200), "shop": Pool(1500, 500)}
 
 
-def first_rows(seed: int) -> dict[str, dict[int, Row]]:
+def first_rows(seed: int) -> dict[str, dict[int, JournalRow]]:
     """About two thirds of the keys are there at the beginning."""
     dice, numbers = random.Random(seed), count(1)
     return {
@@ -50,15 +50,15 @@ def first_rows(seed: int) -> dict[str, dict[int, Row]]:
     }
 
 
-def _row(source: str, dice: random.Random, number: int) -> Row:
+def _row(source: str, dice: random.Random, number: int) -> JournalRow:
     """``number`` is unique, so that every change changes something."""
     return (f"name {number}",) if source == "crm" else (dice.randint(1, POOLS[source].parents), number)
 
 
-class Writer:
+class SoakWriter:
     """One connection to one source."""
 
-    def __init__(self, database: Database, seed: int, numbers: Iterator[int]) -> None:
+    def __init__(self, database: SoakDatabase, seed: int, numbers: Iterator[int]) -> None:
         self.source, self.kind = database.source, database.kind.partition("-")[0]
         self._login = dict(database.login)
         self._dice, self._numbers = random.Random(seed), numbers
@@ -66,7 +66,7 @@ class Writer:
         self._mark = "?" if self.kind == "sqlite" else "%s"
         self._connection: Any = None
 
-    def transaction(self) -> Entry | None:
+    def transaction(self) -> JournalEntry | None:
         """One transaction of a few changes; None when no row was touched."""
         connection = self._connected()
         cursor = connection.cursor()
@@ -78,13 +78,13 @@ class Writer:
             return None
         identity = "" if self.kind == "mariadb" else self._identity(cursor)
         cursor.execute("COMMIT")
-        return Entry(self.source, identity or self._identity(cursor), changes)
+        return JournalEntry(self.source, identity or self._identity(cursor), changes)
 
     def _identity(self, cursor: Any) -> str:
         cursor.execute(_IDENTITY[self.kind])
         return str(cursor.fetchone()[0])
 
-    def _change(self, cursor: Any, key: int) -> Iterator[Change]:
+    def _change(self, cursor: Any, key: int) -> Iterator[JournalChange]:
         """Deletes now and then, else changes the row, else inserts it: the table keeps its size."""
         if self._dice.random() < 0.25:
             if self._do(cursor, f"DELETE FROM {self._table} WHERE {self._key} = {self._mark}", key):
@@ -145,10 +145,10 @@ _CONNECT: Mapping[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrafficPlan:
     """How much is written: ``rate`` transactions per second at every source, by ``writers`` threads each."""
 
-    databases: tuple[Database, ...]
+    databases: tuple[SoakDatabase, ...]
     rate: float
     writers: int
     seconds: float
@@ -158,19 +158,19 @@ class Plan:
         return json.dumps(asdict(self))
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> TrafficPlan:
         found = json.loads(text)
-        return cls(**{**found, "databases": tuple(Database(**each) for each in found["databases"])})
+        return cls(**{**found, "databases": tuple(SoakDatabase(**each) for each in found["databases"])})
 
 
-def write(plan: Plan, journal: Journal, stop: threading.Event) -> list[BaseException]:
+def write(plan: TrafficPlan, journal: Journal, stop: threading.Event) -> list[BaseException]:
     """Writes until the time is over or ``stop`` is set; what went wrong in a writer."""
     problems: list[BaseException] = []
     end, threads = time.monotonic() + plan.seconds, []
     for at, database in enumerate(plan.databases):
         numbers = count(1_000_000 * (plan.seed % 1000 + 1))
         for number in range(plan.writers):
-            writer = Writer(database, plan.seed * 1000 + at * 100 + number, numbers)
+            writer = SoakWriter(database, plan.seed * 1000 + at * 100 + number, numbers)
             arguments = (writer, plan.rate / plan.writers, journal, end, stop, problems)
             threads.append(threading.Thread(target=_keep_writing, args=arguments))
     for thread in threads:
@@ -181,7 +181,7 @@ def write(plan: Plan, journal: Journal, stop: threading.Event) -> list[BaseExcep
 
 
 def _keep_writing(
-    writer: Writer, rate: float, journal: Journal, end: float, stop: threading.Event, problems: list[BaseException]
+    writer: SoakWriter, rate: float, journal: Journal, end: float, stop: threading.Event, problems: list[BaseException]
 ) -> None:
     due = time.monotonic()
     try:
@@ -199,7 +199,7 @@ def _keep_writing(
 
 
 def main() -> int:
-    plan, journal, stop = Plan.parse(sys.argv[1]), Journal(Path(sys.argv[2])), threading.Event()
+    plan, journal, stop = TrafficPlan.parse(sys.argv[1]), Journal(Path(sys.argv[2])), threading.Event()
     threading.Thread(target=_stop_at_the_end_of_input, args=(stop,), daemon=True).start()
     began = time.monotonic()
     problems = write(plan, journal, stop)

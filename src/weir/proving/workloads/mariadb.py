@@ -18,9 +18,9 @@ import pymysql
 from weir.algebra.errors import WeirError
 from weir.proving.servers.mariadb import MariadbServer
 from weir.proving.stress import LONGEST_ABSENCE, Workload
-from weir.proving.writers import IDENTIFIERS, Writer
+from weir.proving.writers import IDENTIFIERS, StressWriter
 from weir.sources.mysql.options import MysqlOptions
-from weir.sources.mysql.position import Place
+from weir.sources.mysql.position import BinlogPlace
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.source import MysqlSource
 from weir.sources.source import Source
@@ -37,7 +37,7 @@ _LOOK_EVERY = 25  # transactions, for what a dead writer left behind
 
 
 @dataclass
-class MariadbWriter(Writer):
+class MariadbWriter(StressWriter):
     """Also commits in two phases, now and then in the name of a writer that was killed between them, and truncates."""
 
     socket: str = ""
@@ -127,20 +127,20 @@ def finish_prepared(connection: Any, whose: Callable[[int], bool], dice: random.
 class _PlaceBeside(Snapshots):
     """Planted: the end of the log, read beside the snapshot."""
 
-    def _open_told(self, tables: Sequence[str]) -> Place:
+    def _open_told(self, tables: Sequence[str]) -> BinlogPlace:
         self.before = self._look_before()
         self._begin()
         self._touch(self.connection, tables)
         with self._guard.cursor() as cursor:
             cursor.execute(self.version.log_status)
             file, offset, *_ = cursor.fetchone()
-        return Place(file, int(offset))
+        return BinlogPlace(file, int(offset))
 
 
 class _HeaderCounts(Snapshots):
     """Planted: a place in a file that is not settled counts like any other."""
 
-    def _sure(self, place: Place) -> Place | None:
+    def _sure(self, place: BinlogPlace) -> BinlogPlace | None:
         return place
 
 
@@ -154,7 +154,7 @@ class _NoLock(Snapshots):
 class XaAsTold(MysqlSource):
     """Planted: XA transactions count as visible as soon as they are logged."""
 
-    def _follow(self, place: Place) -> None:
+    def _follow(self, place: BinlogPlace) -> None:
         super()._follow(place)
         self._assembler_now.unsettled.clear()
 
@@ -222,7 +222,7 @@ class MariadbWorkload(Workload):
     def positions(self) -> str:
         return "file"
 
-    def writer(self, number: int, seed: int) -> Writer:
+    def writer(self, number: int, seed: int) -> StressWriter:
         shares = {"two_phase": self.traffic.two_phase, "truncating": self.traffic.truncating}
         return MariadbWriter(number, seed, socket=str(self.server.socket), **shares)
 

@@ -20,7 +20,7 @@ from psycopg import sql
 from weir.proving.servers.postgres import PostgresServer
 from weir.proving.stress import LONGEST_ABSENCE, Workload
 from weir.proving.workloads.postgres_naive import CutAtLogPosition, DeliverUpToFence, NumberedLog, WithoutLock
-from weir.proving.writers import Operation, Unknown, Writer
+from weir.proving.writers import StressWriter, Unknown, WriteOperation
 from weir.sources.postgres.base import PostgresBase
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.replication import PostgresSource
@@ -43,7 +43,7 @@ ALTER TABLE part ALTER payload SET STORAGE EXTERNAL;
 
 
 @dataclass
-class PostgresWriter(Writer):
+class PostgresWriter(StressWriter):
     """A writer with TRUNCATE, two-phase commit, and now and then a stricter isolation or a looser commit."""
 
     address: dict[str, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class PostgresWriter(Writer):
         finish_prepared(cursor, "prepared < now() - interval '1 second'")
 
     @property
-    def operations(self) -> Sequence[tuple[Operation, float]]:  # type: ignore[override]
+    def operations(self) -> Sequence[tuple[WriteOperation, float]]:  # type: ignore[override]
         return (*super().operations, (self.truncate, 0.3))
 
     def truncate(self, cursor: Any, identifier: int) -> int:
@@ -146,7 +146,7 @@ class PostgresWorkload(Workload):
     def open(self) -> Source:
         return self._sources[self.mutation](self.options)
 
-    def writer(self, number: int, seed: int) -> Writer:
+    def writer(self, number: int, seed: int) -> StressWriter:
         return PostgresWriter(number, seed, address=self.server.address())
 
     def forget(self) -> None:

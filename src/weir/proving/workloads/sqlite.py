@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from weir.algebra.hops import Lookup
 from weir.proving.stress import COLUMNS, Workload
-from weir.proving.writers import Operation, Writer
+from weir.proving.writers import StressWriter, WriteOperation
 from weir.sources.source import Answers, Source, Visit
 from weir.sources.sqlite.capture import install
 from weir.sources.sqlite.options import SqliteOptions
-from weir.sources.sqlite.source import Ends, Snapshot, SqliteSource
+from weir.sources.sqlite.source import Ends, ReadTransaction, SqliteSource
 
 _SCHEMA = """
 CREATE TABLE ledger (id INTEGER PRIMARY KEY, growth INTEGER);
@@ -27,7 +27,7 @@ CREATE TABLE loose (a INTEGER, b TEXT, tx INTEGER);
 
 
 @dataclass
-class SqliteWriter(Writer):
+class SqliteWriter(StressWriter):
     """Writes to the file, with INSERT OR REPLACE among its operations and recursive triggers on now and then."""
 
     path: str = ""
@@ -46,7 +46,7 @@ class SqliteWriter(Writer):
         cursor.execute("BEGIN IMMEDIATE")
 
     @property
-    def operations(self) -> Sequence[tuple[Operation, int]]:
+    def operations(self) -> Sequence[tuple[WriteOperation, int]]:
         return (*super().operations, (self.replace_item, 3), (self.replace_by_update, 1), (self.clear_loose, 1))
 
     def replace_item(self, cursor: Any, identifier: int) -> int:
@@ -82,7 +82,7 @@ class _OtherSnapshot(SqliteSource):
 class _LogLater(SqliteSource):
     """Planted: the tables are read first, then the log, outside one transaction."""
 
-    _tables: Snapshot | None = None
+    _tables: ReadTransaction | None = None
 
     def visit(self, hold: bool = False) -> Visit:
         self._tables = self._begin()
@@ -103,14 +103,14 @@ class _LogLater(SqliteSource):
 class _SplitInTwo(SqliteSource):
     """Planted: every change of the log ends a transaction."""
 
-    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+    def _ends(self, snapshot: ReadTransaction, after: int) -> Ends:
         return list(range(after + 1, snapshot.head.clock + 1)), None
 
 
 class _AllInOne(SqliteSource):
     """Planted: what one visit sees counts as one transaction."""
 
-    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+    def _ends(self, snapshot: ReadTransaction, after: int) -> Ends:
         return [snapshot.head.clock], None
 
 
@@ -146,5 +146,5 @@ class SqliteWorkload(Workload):
         small = 1 << 20  # so that the write-ahead log is begun anew often
         return _SOURCES[self.mutation](SqliteOptions("stress", self.path), large_wal=small)
 
-    def writer(self, number: int, seed: int) -> Writer:
+    def writer(self, number: int, seed: int) -> StressWriter:
         return SqliteWriter(number, seed, path=self.path)

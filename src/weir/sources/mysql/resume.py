@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from weir.sources.mysql.events import Gtid
 from weir.sources.mysql.groups import Includes
-from weir.sources.mysql.position import LogPosition, Place, has_gtid, parse_gtids
+from weir.sources.mysql.position import BinlogPlace, LogPosition, has_gtid, parse_gtids
 
 
 def includes(position: LogPosition, by_gtid: bool) -> Includes:
@@ -30,6 +30,6 @@ def late_tables(
     return {table.lower(): includes(one, by_gtid) if one else everything for table, one in first.items()}
 
 
-def everything(end: Place, gtid: Gtid | None) -> bool:
+def everything(end: BinlogPlace, gtid: Gtid | None) -> bool:
     """Up to now."""
     return True

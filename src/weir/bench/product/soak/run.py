@@ -19,11 +19,11 @@ from weir.algebra.errors import WeirError
 from weir.bench.product.soak.memory import Sampler, Samples
 from weir.operation.warehouse import Warehouse
 from weir.project.folder import RunKeys
-from weir.proving.soak.databases import Database, open_databases
+from weir.proving.soak.databases import SoakDatabase, open_databases
 from weir.proving.soak.journal import read_journal
 from weir.proving.soak.recorded import Findings, Recorded
 from weir.proving.soak.replay import SELECT
-from weir.proving.soak.traffic import Plan, first_rows
+from weir.proving.soak.traffic import TrafficPlan, first_rows
 
 VIEW = f"CREATE MATERIALIZED VIEW lines WITH (consistency = 'complete', strategy = 'pvm-cc') AS {SELECT}"
 PLACES = {"crm": "postgres", "sales": "mariadb", "shop": "sqlite"}
@@ -109,7 +109,9 @@ def soak(wanted: Soak, places: Mapping[str, str] | None = None) -> SoakReport:
 class _Running:
     """The time of the soak: the first load, the writers, and the way back to rest."""
 
-    def __init__(self, warehouse: Warehouse, wanted: Soak, databases: Mapping[str, Database], journal: Path) -> None:
+    def __init__(
+        self, warehouse: Warehouse, wanted: Soak, databases: Mapping[str, SoakDatabase], journal: Path
+    ) -> None:
         self.warehouse, self.wanted, self.journal = warehouse, wanted, journal
         self.databases = tuple(databases.values())
         self.lags: list[float] = []
@@ -138,7 +140,7 @@ class _Running:
     def _write(self) -> dict[str, Any]:
         """The writers, in a process of their own; lag is looked at meanwhile."""
         wanted = self.wanted
-        plan = Plan(self.databases, wanted.rate, wanted.writers, wanted.seconds, wanted.seed)
+        plan = TrafficPlan(self.databases, wanted.rate, wanted.writers, wanted.seconds, wanted.seed)
         command = [sys.executable, "-m", "weir.proving.soak.traffic", plan.document(), str(self.journal)]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, **pipes) as process:

@@ -33,7 +33,7 @@ MIXTURES: Mapping[str, tuple[str, str, str]] = {  # the kinds of crm, sales and 
 PASSWORD = "WEIR_TPCH_PASSWORD_"  # and the source's name: the environment variable that Weir is told of
 
 
-class Place(ABC):
+class TpchDatabase(ABC):
     """One source's database; a context manager that starts it, fills it, and ends it."""
 
     kind: ClassVar[str]
@@ -94,7 +94,7 @@ class Place(ABC):
                 yield f"CREATE INDEX {table.name}_{column} ON {table.name} ({column})"
 
 
-class PostgresPlace(Place):
+class PostgresPlace(TpchDatabase):
     """A private server, read by logical replication. Keys are made after the rows, which is quicker."""
 
     kind = "postgres"
@@ -139,7 +139,7 @@ class PostgresPlace(Place):
         return sum(int(size[0]) for size in sizes if size)
 
 
-class MariadbPlace(Place):
+class MariadbPlace(TpchDatabase):
     """A private server, read by its binlog; the first rows do not go through it."""
 
     kind = "mariadb"
@@ -190,7 +190,7 @@ class MariadbPlace(Place):
             return int((cursor.fetchone() or [0])[0])
 
 
-class SqlitePlace(Place):
+class SqlitePlace(TpchDatabase):
     """A file in a temporary folder, with a trigger log."""
 
     kind = "sqlite"
@@ -222,11 +222,11 @@ class SqlitePlace(Place):
         return self.path.stat().st_size
 
 
-PLACES: dict[str, type[Place]] = {place.kind: place for place in (PostgresPlace, MariadbPlace, SqlitePlace)}
+PLACES: dict[str, type[TpchDatabase]] = {place.kind: place for place in (PostgresPlace, MariadbPlace, SqlitePlace)}
 
 
 @contextmanager
-def open_places(sources: str, data: Data) -> Iterator[dict[str, Place]]:
+def open_places(sources: str, data: Data) -> Iterator[dict[str, TpchDatabase]]:
     """The three sources by name, started and filled."""
     if sources not in MIXTURES:
         raise WeirError(f"unknown sources '{sources}': use one of {', '.join(MIXTURES)}")
@@ -235,7 +235,7 @@ def open_places(sources: str, data: Data) -> Iterator[dict[str, Place]]:
         yield {source: stack.enter_context(PLACES[kind](source, data)) for source, kind in kinds}
 
 
-def addresses(places: Mapping[str, Place]) -> dict[str, Address]:
+def addresses(places: Mapping[str, TpchDatabase]) -> dict[str, Address]:
     """By table."""
     by_source = {source: place.address for source, place in places.items()}
     return {table.name: by_source[table.source] for table in TABLES.values()}
