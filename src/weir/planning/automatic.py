@@ -69,7 +69,7 @@ def _recomputing(request: Request) -> RuleVerdict:
     """Whether it is cheaper; and over several sources, or where every state counts, it is only said."""
     limit, whole = crossover(request.view, request.sizes), recomputing(request.view, request.sizes)
     if limit is None or whole is None:
-        unknown = ", ".join(map(str, request.sizes.unknown(request.view)))
+        unknown = ", ".join(map(str, request.sizes.unknown_tables(request.view)))
         return RuleVerdict(False, f"whether recomputing is cheaper is not known: no statistics of {unknown}")
     cost = f"about {whole.read:,.0f} rows read for a batch of {request.changes} expected changes"
     if request.changes < limit:

@@ -72,6 +72,7 @@ class Unit:
 
     @property
     def leader(self) -> MaintainedView:
+        """Its table decides; the others follow in the same commit."""
         return self.views[0]
 
     @property

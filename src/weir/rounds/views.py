@@ -56,6 +56,7 @@ class ViewTables:
         return self.create(schema, *names)
 
     def place(self, *names: str) -> str:
+        """A table's folder."""
         return "/".join([self.path, *names])
 
     @property

@@ -40,7 +40,8 @@ from weir.simulator.world import World
 
 MANY_VECTORS = 1000  # from here on the carried vectors are tried first
 HASTE = (None, 0.1, 0.4)  # of random runs, in turn (see run_at_random)
-CALM, CALMER = (0.15,), (0.03,)  # of long runs: what queues up in a hurry makes some algorithms ask exponentially much
+# Of long runs: what queues up in a hurry makes some algorithms ask exponentially much.
+LITTLE_HASTE, LEAST_HASTE = (0.15,), (0.03,)
 
 
 class SweepUncompensated(Sweep):
@@ -100,14 +101,15 @@ FULL = Effort(
     states=30_000, states_each=10_000,
     large=(
         Runs(Size(20, 3, 3, 5), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
-        Runs(Size(10, 4, 4, 12), 12, CALM), Runs(Size(5, 5, 5, 20), 8, CALMER), Runs(Size(5, 5, 5, 30), 8, CALMER),
+        Runs(Size(10, 4, 4, 12), 12, LITTLE_HASTE), Runs(Size(5, 5, 5, 20), 8, LEAST_HASTE),
+        Runs(Size(5, 5, 5, 30), 8, LEAST_HASTE),
     ),
     refused=(Runs(Size(10, 3, 3, 4), 500), Runs(Size(10, 2, 3, 4), 500)),
 )  # fmt: skip
 QUICK = Effort(
     (Size(4, 2, 3, 2), Size(4, 3, 3, 2), Size(2, 3, 3, 3)),
     states=2_500, states_each=1_500,
-    large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, CALM)),
+    large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, LITTLE_HASTE)),
     refused=(Runs(Size(2, 3, 3, 4), 50), Runs(Size(2, 2, 3, 4), 50)),
 )  # fmt: skip
 

@@ -102,7 +102,7 @@ class LookupServer:
         self._key = secrets.token_bytes(32)
         self._server = Server("weir-lookups", _listen(host), self._key, self._serve)
 
-    def access(self, source: str, round_: int) -> ServedSnapshot:
+    def access_to(self, source: str, round_: int) -> ServedSnapshot:
         return ServedSnapshot(self._server.address, self._key, source, round_)
 
     def _serve(self, connection: Connection) -> None:

@@ -40,8 +40,8 @@ class Follower:
     steps: Sequence[ArrivalStep] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
-    def beside(self, deciding: Follower) -> Follower:
-        """With everything said."""
+    def completed_from(self, deciding: Follower) -> Follower:
+        """With the positions, arrivals and steps of the deciding table's commit, where it has none of its own."""
         return replace(
             self,
             positions=deciding.positions if self.positions is None else self.positions,

@@ -158,7 +158,7 @@ class ViewStore:
         check_distinct(self.log, followers)
         for each in followers:
             each.store._be_led_by(self, transaction)
-        parts, written = [own, *(each.beside(own) for each in followers)], list[Decided]()
+        parts, written = [own, *(each.completed_from(own) for each in followers)], list[Decided]()
         try:
             for part in parts:
                 written.append(part.store._write_part(part, transaction, self.place))
@@ -302,11 +302,11 @@ class ViewStore:
         """
         head = self.log.head()
         state = self.log.state(head.version)
-        if not state.only(TAIL) and not (kind == FOLD and state.only(NET_OLD, NET_NEW)):
+        if not state.files_in(TAIL) and not (kind == FOLD and state.files_in(NET_OLD, NET_NEW)):
             return None
         reach(COMPACTING)
         written = write(state, head.last_arrival)
-        removed = state.only(*folders)
+        removed = state.files_in(*folders)
         reach(COMPACTING)
         try:
             version = self._exchange(kind, state, removed, written)

@@ -31,7 +31,7 @@ from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
 from weir.sources.mysql.position import BinlogPlace, LogPosition, format_gtids, parse_gtids
-from weir.sources.mysql.resume import everything, includes, late_tables
+from weir.sources.mysql.resume import every_place, includes, late_tables
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
@@ -247,7 +247,7 @@ class MysqlSource(Source):
     def _hold(self) -> Visit:
         try:
             self._open_for_visit()
-            if everything in self._assembler_now.late.values():
+            if every_place in self._assembler_now.late.values():
                 self._check_unchanged()
             return self._deliver()
         except BaseException:
@@ -315,7 +315,7 @@ class MysqlSource(Source):
         position = str(self._position())
         self._assembler_now.ready = []
         self._assembler_now.late = {
-            t: known for t, known in self._assembler_now.late.items() if known is not everything
+            t: known for t, known in self._assembler_now.late.items() if known is not every_place
         }
         return Visit(tuple(delivery.transactions), changes, position, delivery.truncations())
 
