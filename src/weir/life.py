@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Table = Mapping[str, Mapping[str, str]]  # state -> event -> next state
+LifeTable = Mapping[str, Mapping[str, str]]  # state -> event -> next state
 
 
 class CannotHappen(AssertionError):
@@ -29,7 +29,7 @@ class Life:
 
     __slots__ = ("_table", "state")
 
-    def __init__(self, table: Table, state: str) -> None:
+    def __init__(self, table: LifeTable, state: str) -> None:
         self._table, self.state = table, state
 
     def allows(self, event: str) -> bool:

@@ -12,7 +12,7 @@ from weir.algebra.types import Row, Schema
 from weir.algorithms.base import Algorithm
 from weir.messages import Change, Message, Update
 from weir.simulator.counters import Counters
-from weir.simulator.explore import History, run_at_random, run_listed
+from weir.simulator.explore import ViewStates, run_at_random, run_listed
 from weir.simulator.scenario import Scenario
 from weir.simulator.step import DELIVER, RUN, Step
 from weir.simulator.world import World
@@ -84,7 +84,7 @@ def _change(dice: random.Random, relation: Relation, tuples: list[Row]) -> Chang
     return Change(relation, inserted if len(inserted) else None, deleted if len(deleted) else None)
 
 
-def by_recomputation(given: Scenario, order: Iterable[str]) -> History:
+def by_recomputation(given: Scenario, order: Iterable[str]) -> ViewStates:
     """The view after each transaction, recomputed from the sources, transactions taken in the given order."""
     places = {name: at for at, name in enumerate(given.sources)}
     vector = [0] * len(places)

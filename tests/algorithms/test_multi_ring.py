@@ -20,7 +20,7 @@ from tests.algorithms.token_scenarios import (
     scenario,
 )
 from weir.algebra.bag import total
-from weir.algorithms.multi_ring import MultiRing, Open, Visit
+from weir.algorithms.multi_ring import MultiRing, Open, TokenVisit
 from weir.messages import Add, Effect, Send
 from weir.simulator.scenario import Scenario
 from weir.simulator.world import World
@@ -130,7 +130,7 @@ class TakesChangesAlone(MultiRing):
     def _visit(self, source: str, terms: Sequence[int]) -> Send:
         send = super()._visit(source, terms)
         visit = send.message
-        assert isinstance(visit, Visit)
+        assert isinstance(visit, TokenVisit)
         if visit.number is None:
             self.visits += 1
             self.increments[self.visits] = Open(source)

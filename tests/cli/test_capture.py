@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from weir.algebra.catalog import Relation
 from weir.cli.main import app
-from weir.proving.oracle import Follower
+from weir.proving.oracle import ReplayedSource
 from weir.proving.servers.mariadb import MariadbServer
 from weir.proving.servers.postgres import PostgresServer
 from weir.sources.postgres.options import PostgresOptions
@@ -53,7 +53,7 @@ def test_sqlite_is_captured_and_released(file: Path) -> None:
     assert run("install", "sqlite", "plain", ODD, "--path", str(file)) == ["plain: captured", f"{ODD}: captured"]
     assert run("install", "sqlite", "plain", "--path", str(file)) == ["plain: was captured already"]
     assert run("status", "sqlite", "plain", "--path", str(file)) == ["plain: is captured"]
-    Follower(SqliteSource(SqliteOptions("shop", str(file))), {Relation("shop", "plain"): ("id",)}).check()
+    ReplayedSource(SqliteSource(SqliteOptions("shop", str(file))), {Relation("shop", "plain"): ("id",)}).check()
     assert "dropped weir_log" in run("remove", "sqlite", "--path", str(file))
     assert run("remove", "sqlite", "--path", str(file)) == ["nothing of weir is there"]
     assert objects(file) == before
@@ -145,7 +145,7 @@ def test_a_trigger_log_is_installed_mended_and_removed(server: PostgresServer, a
     assert "disabled" in run("status", "postgres-triggers", "plain", *address, code=1)[0]
     assert run(*install)[0] == "plain: captured"
     source = PostgresTriggersSource(options(server))
-    Follower(source, {Relation("shop", "plain"): ("id", "name")}).check()
+    ReplayedSource(source, {Relation("shop", "plain"): ("id", "name")}).check()
     source.close()
     assert run("remove", "postgres-triggers", *address)[-1] == "dropped schema weir"
     assert run("remove", "postgres-triggers", *address) == ["nothing of weir is there"]
@@ -165,7 +165,7 @@ def test_a_publication_is_made_and_dropped(server: PostgresServer, address: list
     assert run(*install) == ["nothing to do"]
     assert run("install", "postgres", "other", *address)[0] == 'ALTER PUBLICATION "weir" ADD TABLE "public"."other";'
     source = PostgresSource(options(server))
-    Follower(source, {Relation("shop", "plain"): ("id",)}).check()
+    ReplayedSource(source, {Relation("shop", "plain"): ("id",)}).check()
     source.close()
     assert run("remove", "postgres", *address) == [
         "SELECT pg_drop_replication_slot('weir');",

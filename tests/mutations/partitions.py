@@ -11,7 +11,7 @@ from weir.algebra.hops import finish
 from weir.algorithms.equal_partition import EqualPartition
 from weir.algorithms.keyed_partition import KeyedPartition
 from weir.algorithms.parallel_partition import ParallelPartition
-from weir.algorithms.partitioning import Content, Group, join_all
+from weir.algorithms.partitioning import Content, SlotGroup, join_all
 from weir.algorithms.procedure import Reply
 from weir.messages import Answer, Commit, Effect
 
@@ -41,7 +41,7 @@ class RunsAhead(ParallelPartition):
         return commit
 
 
-def all_others_before(view: Any, content: Content, changes: Mapping[Group, Bag]) -> Bag | None:
+def all_others_before(view: Any, content: Content, changes: Mapping[SlotGroup, Bag]) -> Bag | None:
     """Every group's delta with all other groups as they were: what two groups change together is lost."""
     parts = []
     for group, delta in changes.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.mutations.mutation import Case, Mutation
 from weir.algorithms import ring, token
-from weir.algorithms.multi_ring import MultiRing, Open, Visit
+from weir.algorithms.multi_ring import MultiRing, Open, TokenVisit
 from weir.algorithms.ring import Increment, Ring
 from weir.algorithms.star import Star
 from weir.messages import Add, Effect, NodeMessage, Send
@@ -58,7 +58,7 @@ class HandsInToSome(MultiRing):
 
     def _visit(self, source: str, terms: Sequence[int]) -> Send:
         send = super()._visit(source, terms)
-        assert isinstance(send.message, Visit)
+        assert isinstance(send.message, TokenVisit)
         if send.message.number is not None:
             return send
         self.visits += 1

@@ -18,7 +18,7 @@ from weir.operation.upkeep import Care
 from weir.project.folder import RunKeys
 from weir.proving.soak.databases import open_databases
 from weir.proving.soak.replay import SELECT
-from weir.proving.soak.traffic import Writer, first_rows
+from weir.proving.soak.traffic import SoakWriter, first_rows
 from weir.warehouse.record import APPEND, AsOf
 from weir.warehouse.retention import GRACE
 from weir.warehouse.store import ViewStore
@@ -45,7 +45,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Itera
         for name, database in databases.items():
             made.source(name, database.kind, **database.options)
         made.view(VIEW).run(until_caught_up=True)
-        writer = Writer("shop", databases["shop"].login, 1, iter(range(10_000, 20_000)))
+        writer = SoakWriter("shop", databases["shop"].login, 1, iter(range(10_000, 20_000)))
 
         def write() -> None:
             for _ in range(5):

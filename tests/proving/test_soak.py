@@ -14,10 +14,10 @@ from weir.bench.product.soak.memory import Samples
 from weir.bench.product.soak.run import VIEW, Soak, soak
 from weir.proving.databases import Database
 from weir.proving.soak.databases import open_databases
-from weir.proving.soak.journal import Entry, Row
+from weir.proving.soak.journal import JournalEntry, JournalRow
 from weir.proving.soak.recorded import Findings, Recorded
-from weir.proving.soak.replay import Replay
-from weir.proving.soak.traffic import Writer, first_rows
+from weir.proving.soak.replay import ShopReplay
+from weir.proving.soak.traffic import SoakWriter, first_rows
 
 PLACES = {"crm": "postgres", "sales": "postgres-triggers", "shop": "sqlite"}
 
@@ -35,11 +35,13 @@ def test_a_short_soak_is_passed() -> None:
 
 # -- the checker is no rubber stamp ------------------------------------------------------------------------------------
 
-FIRST: dict[str, dict[int, Row]] = first_rows(7)
+FIRST: dict[str, dict[int, JournalRow]] = first_rows(7)
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[tuple[Warehouse, list[Entry]]]:
+def recorded(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> Iterator[tuple[Warehouse, list[JournalEntry]]]:
     """A warehouse with a few dozen recorded arrivals, and what was written."""
     folder: Path = tmp_path_factory.mktemp("recorded")
     kinds = dict.fromkeys(PLACES, "sqlite")
@@ -51,10 +53,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
         yield made, journal
 
 
-def written_and_run(warehouse: Warehouse, databases: dict[str, Database]) -> list[Entry]:
+def written_and_run(warehouse: Warehouse, databases: dict[str, Database]) -> list[JournalEntry]:
     seed = len(warehouse.store("lines").history())
     writers = [
-        Writer(name, database.login, seed, iter(range(seed * 10**6, 10**9))) for name, database in databases.items()
+        SoakWriter(name, database.login, seed, iter(range(seed * 10**6, 10**9))) for name, database in databases.items()
     ]
     entries = [entry for _ in range(5) for writer in writers if (entry := writer.transaction()) is not None]
     for writer in writers:
@@ -63,7 +65,7 @@ def written_and_run(warehouse: Warehouse, databases: dict[str, Database]) -> lis
     return entries
 
 
-def check(warehouse: Warehouse, journal: list[Entry]) -> Findings:
+def check(warehouse: Warehouse, journal: list[JournalEntry]) -> Findings:
     sources = {name: spec.open() for name, spec in warehouse.sources.items()}
     try:
         return Recorded(warehouse.store("lines"), sources, FIRST, journal).check()
@@ -73,7 +75,7 @@ def check(warehouse: Warehouse, journal: list[Entry]) -> Findings:
 
 
 @pytest.mark.spark
-def test_what_was_written_is_confirmed(recorded: tuple[Warehouse, list[Entry]]) -> None:
+def test_what_was_written_is_confirmed(recorded: tuple[Warehouse, list[JournalEntry]]) -> None:
     """Every arrival is found to be one transaction."""
     warehouse, journal = recorded
     found = check(warehouse, journal)
@@ -83,28 +85,28 @@ def test_what_was_written_is_confirmed(recorded: tuple[Warehouse, list[Entry]]) 
 
 
 @pytest.mark.spark
-def test_a_lost_transaction_is_told(recorded: tuple[Warehouse, list[Entry]]) -> None:
+def test_a_lost_transaction_is_told(recorded: tuple[Warehouse, list[JournalEntry]]) -> None:
     """One that the writers wrote and that no arrival brought."""
     warehouse, journal = recorded
-    lost = Entry("shop", "999999999", [(1, (1, 1))])
+    lost = JournalEntry("shop", "999999999", [(1, (1, 1))])
     assert any("never arrived" in problem for problem in check(warehouse, [*journal, lost]).wrong)
 
 
 @pytest.mark.spark
-def test_an_invented_transaction_is_told(recorded: tuple[Warehouse, list[Entry]]) -> None:
+def test_an_invented_transaction_is_told(recorded: tuple[Warehouse, list[JournalEntry]]) -> None:
     """An arrival that nobody wrote, or one that came twice."""
     warehouse, journal = recorded
     assert any("no transaction" in problem for problem in check(warehouse, journal[1:]).wrong)
 
 
 @pytest.mark.spark
-def test_a_wrong_change_is_told(recorded: tuple[Warehouse, list[Entry]]) -> None:
+def test_a_wrong_change_is_told(recorded: tuple[Warehouse, list[JournalEntry]]) -> None:
     """The view's change at an arrival is not that of its transaction."""
     warehouse, journal = recorded
     at = next(n for n, entry in enumerate(journal) if entry.source == "shop" and entry.changes[-1][1] is not None)
     key, row = journal[at].changes[-1]
     assert row is not None
-    other = Entry("shop", journal[at].identity, [*journal[at].changes[:-1], (key, (row[0], -1))])
+    other = JournalEntry("shop", journal[at].identity, [*journal[at].changes[:-1], (key, (row[0], -1))])
     assert check(warehouse, [*journal[:at], other, *journal[at + 1 :]]).wrong
 
 
@@ -113,7 +115,7 @@ def test_a_wrong_change_is_told(recorded: tuple[Warehouse, list[Entry]]) -> None
 
 def test_the_replay_gives_what_each_transaction_changes() -> None:
     """The sum of all changes is the view itself, and a row that goes takes what hangs on it."""
-    replay, total = Replay(), Counter[Row]()
+    replay, total = ShopReplay(), Counter[JournalRow]()
     for source, rows in first_rows(3).items():
         total.update(replay.apply(source, rows.items()))
     assert +total == replay.value()

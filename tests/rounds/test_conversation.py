@@ -29,7 +29,7 @@ def talk(scenario: Scenario, name: str, arrivals: int, every_state: bool) -> Con
     while True:
         asked = conversation.take_asks()
         for ask in asked:
-            conversation.answered(answer(ask, reading(scenario, ask.source)))
+            conversation.receive_answer(answer(ask, reading(scenario, ask.source)))
         mail = conversation.take_mail()
         for source, message in mail:
             conversation.node_receives(source, message, reading(scenario, source))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weir.algebra.errors import WeirError
-from weir.life import CannotHappen, Life, Table
+from weir.life import CannotHappen, Life, LifeTable
 from weir.rounds import channels, units
 from weir.rounds.channels import Channel
 from weir.rounds.units import Unit
@@ -24,7 +24,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "state", "event"), CASES)
 def test_every_event_in_every_state(name: str, state: str, event: str) -> None:
     """It leads where the table says, to a state of the table; what the table lacks is refused and moves nothing."""
-    table: Table = TABLES[name]
+    table: LifeTable = TABLES[name]
     life = Life(table, state)
     if event in table[state]:
         life.happens(event)

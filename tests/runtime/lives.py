@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from weir.proving.databases import Database
 from weir.proving.soak.journal import Journal
-from weir.proving.soak.traffic import Plan, write
+from weir.proving.soak.traffic import TrafficPlan, write
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 300.0  # seconds for one life to get where it shall die
@@ -93,7 +93,7 @@ class Lives:
 @contextmanager
 def writers(databases: Mapping[str, Database], journal: Path, seed: int, rate: float) -> Iterator[None]:
     """One writer for every source, so that the journal has its transactions in the order of their commits."""
-    plan = Plan(
+    plan = TrafficPlan(
         {name: database.login for name, database in databases.items()}, rate, writers=1, seconds=3600, seed=seed
     )
     stop, problems, book = threading.Event(), list[BaseException](), Journal(journal)

@@ -151,7 +151,7 @@ class Shop:
 
     def verdict(self, name: str = "lines") -> Verdict:
         """What the states of the view that were ever visible, and the recorded transactions, add up to."""
-        view = self.warehouse.parsed(name)
+        view = self.warehouse.parsed_view(name)
         sources = [self._history(source) for source in view.sources]
         return check_history(History(tuple(sources), self.states(name), AnyVector(view, sources)))
 

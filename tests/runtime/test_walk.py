@@ -93,7 +93,7 @@ class _Here:
         self.work = work
 
     def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark's
-        tasks = pa.RecordBatch.from_arrays([pa.array(range(self.work.tasks), pa.int64())], ["id"])
+        tasks = pa.RecordBatch.from_arrays([pa.array(range(self.work.task_count), pa.int64())], ["id"])
         return pa.Table.from_batches(list(self.work(iter([tasks]))))
 
 

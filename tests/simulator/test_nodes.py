@@ -11,7 +11,7 @@ from weir.algebra.errors import WeirError
 from weir.algorithms.registry import ALGORITHMS
 from weir.algorithms.ring import Ring
 from weir.algorithms.star import Star
-from weir.algorithms.token import Request
+from weir.algorithms.token import TokenRequest
 from weir.simulator.diagram import draw
 from weir.simulator.run import run
 from weir.simulator.step import ANSWER, Step, parse_step
@@ -47,7 +47,7 @@ def test_a_source_with_a_node_tells_the_warehouse_nothing_else() -> None:
     """Its transaction goes to the node; what the warehouse gets is what the node sends."""
     world = named("inserts").begin(Star)
     world.take(Step("run", "U1"))
-    assert world.channels["x"] == (Request("x"),)
+    assert world.channels["x"] == (TokenRequest("x"),)
 
 
 def test_any_message_of_an_inbox_can_be_next_where_channels_reorder() -> None:

@@ -13,18 +13,18 @@ from weir.algebra.errors import WeirError
 from weir.algorithms.registry import algorithm
 from weir.simulator.builtin import find, names
 from weir.simulator.canvas import Box
-from weir.simulator.run import Run, run
+from weir.simulator.run import FinishedRun, run
 from weir.simulator.svg import draw_svg, write_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 WIDEST_ADVANCE = 0.61  # of the common fixed-width faces: a character's width over the font's size
 
 
-def drawn(done: Run) -> ElementTree.Element:
+def drawn(done: FinishedRun) -> ElementTree.Element:
     return ElementTree.fromstring(draw_svg(done))
 
 
-def example(name: str, algorithm_name: str) -> Run:
+def example(name: str, algorithm_name: str) -> FinishedRun:
     scenario = find(name)
     return run(scenario, algorithm(algorithm_name), scenario.schedules[0].steps if scenario.schedules else ())
 

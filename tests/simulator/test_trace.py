@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.simulator.scenes import THREE_SOURCES
 from weir.algorithms.registry import algorithm
 from weir.simulator.builtin import find
-from weir.simulator.run import Run, run
+from weir.simulator.run import FinishedRun, run
 from weir.simulator.trace import ANSWERED, ASKED, DELIVERED, RAN
 
 
-def run_example(name: str, algorithm_name: str) -> Run:
+def run_example(name: str, algorithm_name: str) -> FinishedRun:
     scenario = find(name)
     return run(scenario, algorithm(algorithm_name), scenario.schedules[0].steps)
 

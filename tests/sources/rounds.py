@@ -12,7 +12,7 @@ import pytest
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.proving.oracle import Replay, rows_of
-from weir.sources.source import TRANSACTION, WEIGHT, Position, Source, SourceError, Transaction, Visit
+from weir.sources.source import TRANSACTION, WEIGHT, Source, SourceError, SourcePosition, Transaction, Visit
 
 Columns = Mapping[Relation, Sequence[str]]
 Content = dict[Relation, Counter[tuple[Any, ...]]]
@@ -81,8 +81,8 @@ def _effect(visit: Visit, number: int) -> Effect:
 
 def check_redelivery(
     reopen: Callable[[], Source],
-    first: Position,
-    second: Position,
+    first: SourcePosition,
+    second: SourcePosition,
     between: Mapping[Relation, Counter[Any]],
     visits: int = 2,
 ) -> list[tuple[Transaction, Effect]]:
@@ -121,7 +121,7 @@ def _nonzero(counts: Counter[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
 
 
 def check_begins_with_next_visit(
-    reopen: Callable[[], Source], old: Position, new: Relation, write: Callable[[], object]
+    reopen: Callable[[], Source], old: SourcePosition, new: Relation, write: Callable[[], object]
 ) -> None:
     """A table that the position does not cover: nothing of it is delivered with the next visit, whose snapshot has it;
     from there on all is, also after a restart and while that visit's position is behind others.

@@ -29,9 +29,9 @@ from weir.sources.life import (
     TRANSITIONS,
     VISIT,
     WATCH,
-    Event,
-    Life,
-    State,
+    SourceEvent,
+    SourceLife,
+    SourceState,
 )
 from weir.sources.source import SchemaChanged, Source, SourceError
 
@@ -64,9 +64,9 @@ def _rows() -> dict[str, dict[str, str]]:
     return {name: dict(zip(heading, cells, strict=True)) for name, *cells in lines}
 
 
-def _life(state: State) -> Life:
+def _life(state: SourceState) -> SourceLife:
     """A life in that state, as it gets there."""
-    life = Life("shop")
+    life = SourceLife("shop")
     way = {OPEN: [WATCH], LOADING: [WATCH, LOAD], FOLLOWING: [WATCH, RESUME], HELD: [WATCH, RESUME, HOLD]}
     for event in way.get(FOLLOWING if state is BROKEN else state, []):
         life.move(event)
@@ -76,8 +76,8 @@ def _life(state: State) -> Life:
     return life
 
 
-@pytest.mark.parametrize(("state", "event"), itertools.product(State, Event), ids=lambda one: one.value)
-def test_every_event_in_every_state(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), itertools.product(SourceState, SourceEvent), ids=lambda one: one.value)
+def test_every_event_in_every_state(state: SourceState, event: SourceEvent) -> None:
     """It leads where the table says, or is refused with words that name the source and say what to do first."""
     life, expected = _life(state), _rows()[event.value][state.value]
     if expected.startswith("-"):
@@ -87,18 +87,18 @@ def test_every_event_in_every_state(state: State, event: Event) -> None:
         assert life.state is state
     else:
         life.move(event)
-        assert life.state is State(expected)
+        assert life.state is SourceState(expected)
 
 
 def test_what_cleans_up_and_what_begins_anew_is_never_refused() -> None:
     """In no state is there nothing left to do: close, release and end_load always; watch, then load or resume."""
     for events in TRANSITIONS.values():
-        assert {Event.CLOSE, Event.RELEASE, Event.END_LOAD, Event.WATCH} <= set(events)
+        assert {SourceEvent.CLOSE, SourceEvent.RELEASE, SourceEvent.END_LOAD, SourceEvent.WATCH} <= set(events)
     assert {LOAD, RESUME} <= set(TRANSITIONS[OPEN])
 
 
 @pytest.mark.parametrize(("event", "after"), [(VISIT, FOLLOWING), (HOLD, FOLLOWING), (LOAD, OPEN), (RESUME, OPEN)])
-def test_what_fails_leads_to_a_known_state(event: Event, after: State) -> None:
+def test_what_fails_leads_to_a_known_state(event: SourceEvent, after: SourceState) -> None:
     """A visit has taken nothing; after a load or resume nobody knows what was delivered."""
     life = _life(FOLLOWING)
     with pytest.raises(KeyboardInterrupt), life.during(event):

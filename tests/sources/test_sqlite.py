@@ -21,7 +21,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
-from weir.proving.oracle import Follower, Replay
+from weir.proving.oracle import Replay, ReplayedSource
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install, remove
@@ -74,7 +74,7 @@ def transaction(database: sqlite3.Connection, *statements: str) -> None:
 def test_load_then_changes_equal_the_table(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """The load is what was there, visits bring what came after, in order."""
     run(writer, "INSERT INTO item VALUES (1, 'a', 1), (2, 'b', 2)", "INSERT INTO part VALUES (1, 1, 0.5)")
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     assert follower.replay.tables[ITEM] == {(1, "a"): 1, (2, "b"): 1}
     transaction(writer, "UPDATE item SET name = 'c' WHERE id = 1", "DELETE FROM part")
     run(writer, "UPDATE item SET id = 7 WHERE id = 2")
@@ -85,7 +85,7 @@ def test_load_then_changes_equal_the_table(source: SqliteSource, writer: sqlite3
 
 def test_transactions_are_told_apart(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """Each commit between two visits is a transaction of its own, also when all were made by one connection."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     for number in range(5):
         transaction(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)", f"INSERT INTO part VALUES ({number}, 1, 1)")
     visit = follower.check()
@@ -103,7 +103,7 @@ def test_odd_file_names_and_links(tmp_path: Path) -> None:
         install(link, ["item", "part"])
         for name in (file, link):
             source = SqliteSource(SqliteOptions("shop", str(name)))
-            follower = Follower(source, COLUMNS)
+            follower = ReplayedSource(source, COLUMNS)
             run(
                 writer, "DELETE FROM item", "INSERT INTO item VALUES (1, 'x', 0)", "INSERT INTO item VALUES (2, 'x', 0)"
             )
@@ -113,7 +113,7 @@ def test_odd_file_names_and_links(tmp_path: Path) -> None:
 
 def test_rolled_back_work_is_not_delivered(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """Rollbacks and savepoints leave no trace, and numbers that they used are used again."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "BEGIN", "INSERT INTO item VALUES (1, 'gone', 0)", "ROLLBACK")
     transaction(
         writer, "INSERT INTO item VALUES (2, 'kept', 0)", "SAVEPOINT s", "INSERT INTO item VALUES (3, 'gone', 0)",
@@ -126,7 +126,7 @@ def test_rolled_back_work_is_not_delivered(source: SqliteSource, writer: sqlite3
 
 def test_a_transaction_larger_than_the_cache_stays_whole(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """Pages that spill into the write-ahead log before the commit are no boundary."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "PRAGMA cache_size = 5")
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
     many = f"{numbers} SELECT i, hex(randomblob(200)), 0 FROM n"
@@ -148,7 +148,7 @@ def test_care_of_the_database_changes_nothing(
     source: SqliteSource, writer: sqlite3.Connection, care: str, told: int
 ) -> None:
     """VACUUM and checkpoints between two visits lose, double and split nothing."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     writer.execute("PRAGMA busy_timeout = 0")
     for number in range(4):
         run(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)")
@@ -161,7 +161,7 @@ def test_care_of_the_database_changes_nothing(
 def test_the_write_ahead_log_does_not_grow_for_ever(path: Path, writer: sqlite3.Connection) -> None:
     """Although a snapshot is always held, the log is begun anew once it is large, and no boundary is lost."""
     source = SqliteSource(SqliteOptions("shop", str(path)), large_wal=200_000)
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     for number in range(400):
         run(writer, f"INSERT INTO item VALUES ({number}, '{'x' * 3000}', 0)")
         run(writer, f"DELETE FROM item WHERE id = {number}")
@@ -173,7 +173,7 @@ def test_the_write_ahead_log_does_not_grow_for_ever(path: Path, writer: sqlite3.
 
 def test_visits_do_not_block_and_are_not_blocked(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """A writer in the middle of a transaction is not seen, and not waited for."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "BEGIN IMMEDIATE", "INSERT INTO item VALUES (1, 'x', 0)")
     assert follower.check().transactions == ()
     run(writer, "COMMIT")
@@ -184,7 +184,7 @@ def test_changes_of_tables_that_are_not_watched_are_no_transactions(
     source: SqliteSource, writer: sqlite3.Connection
 ) -> None:
     """A view that does not use a captured table is not bothered with it."""
-    follower = Follower(source, {ITEM: ("id",)})
+    follower = ReplayedSource(source, {ITEM: ("id",)})
     run(writer, "INSERT INTO part VALUES (1, 1, 1)")
     assert follower.check().transactions == ()
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
@@ -193,7 +193,7 @@ def test_changes_of_tables_that_are_not_watched_are_no_transactions(
 
 def test_global_transactions(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """A row inserted into weir_global_transaction says which global transaction this one is part of."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     marker = "INSERT INTO weir_global_transaction (id, sources) VALUES ('g1', 'shop, crm')"
     transaction(writer, marker, "INSERT INTO item VALUES (1, 'x', 0)")
     run(writer, "INSERT INTO item VALUES (2, 'x', 0)")
@@ -203,7 +203,7 @@ def test_global_transactions(source: SqliteSource, writer: sqlite3.Connection) -
 
 def test_global_transactions_of_the_time_away(path: Path, writer: sqlite3.Connection) -> None:
     """Where transactions of the time away come together, those that name a global one are still apart."""
-    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    follower = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
     for number in (2, 3):
@@ -221,7 +221,7 @@ def test_global_transactions_of_the_time_away(path: Path, writer: sqlite3.Connec
 @pytest.mark.parametrize("values", ["(NULL, 'shop,crm')", "('g', 'crm')", "('g', NULL)"])
 def test_a_wrong_marker_is_refused(source: SqliteSource, writer: sqlite3.Connection, values: str) -> None:
     """A marker without a name, or without this source, is an error and not a guess."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, f"INSERT INTO weir_global_transaction VALUES {values}")
     with pytest.raises(SourceError, match="weir_global_transaction"):
         follower.check()
@@ -230,17 +230,17 @@ def test_a_wrong_marker_is_refused(source: SqliteSource, writer: sqlite3.Connect
 # -- resuming --------------------------------------------------------------------------------------------------------
 
 
-def resumed(path: Path, follower: Follower) -> Follower:
+def resumed(path: Path, follower: ReplayedSource) -> ReplayedSource:
     """A new connection that goes on where the follower's stopped."""
     source = SqliteSource(SqliteOptions("shop", str(path)))
-    again = Follower(source, COLUMNS, follower.replay)
+    again = ReplayedSource(source, COLUMNS, follower.replay)
     source.resume(follower.position)
     return again
 
 
 def test_resume_delivers_what_was_missed(path: Path, writer: sqlite3.Connection) -> None:
     """What was committed while away comes once; what a lost visit had shown comes again."""
-    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    follower = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
     follower.source.visit()  # lost: the warehouse died before its commit
     follower.source.close()
@@ -254,7 +254,7 @@ def test_resume_delivers_what_was_missed(path: Path, writer: sqlite3.Connection)
 
 def test_what_was_missed_may_come_as_one_but_never_split(path: Path, writer: sqlite3.Connection) -> None:
     """With the write-ahead log gone, the time away is one transaction; the next ones are told apart again."""
-    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    follower = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     for number in range(3):
         run(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)")
@@ -269,7 +269,7 @@ def test_what_was_missed_may_come_as_one_but_never_split(path: Path, writer: sql
 
 def test_acknowledged_changes_are_trimmed(path: Path, source: SqliteSource, writer: sqlite3.Connection) -> None:
     """The log keeps only what is not acknowledged, and one row to recognise the position by."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     for number in range(50):
         run(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)")
     follower.check()
@@ -283,7 +283,7 @@ def test_acknowledged_changes_are_trimmed(path: Path, source: SqliteSource, writ
 
 def test_acknowledge_gives_way_to_a_writer(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """A busy database is no error: the log is trimmed another time."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     for number in range(5):
         run(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)")
     follower.check()
@@ -297,7 +297,7 @@ def test_acknowledge_gives_way_to_a_writer(source: SqliteSource, writer: sqlite3
 
 def trim_past(path: Path, writer: sqlite3.Connection) -> None:
     run(writer, "INSERT INTO item VALUES (7, 'x', 0)", "INSERT INTO item VALUES (8, 'x', 0)")
-    other = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    other = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     other.source.acknowledge(other.position)
     other.source.close()
 
@@ -325,7 +325,7 @@ def only_remove(path: Path, writer: sqlite3.Connection) -> None:
 def test_a_lost_log_is_never_passed_over(path: Path, writer: sqlite3.Connection, loss: Any) -> None:
     """Where the log no longer reaches back, resuming says: load again."""
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
-    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    follower = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     loss(path, writer)
     with pytest.raises(LoadAgain, match="load the views that use this source again"):
@@ -338,7 +338,7 @@ def test_a_log_lost_while_running_stops_the_source(
 ) -> None:
     """The same between two visits: nothing is delivered from a log with a gap."""
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)")
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "INSERT INTO item VALUES (2, 'x', 0)")
     loss(path, writer)
     with pytest.raises((LoadAgain, SchemaChanged), match="load the views that use this source again"):
@@ -354,7 +354,7 @@ def test_an_older_file_put_back_is_recognised(path: Path, tmp_path: Path) -> Non
 
     backup = shutil.copy(path, tmp_path / "backup.db")
     write("lost")
-    follower = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    follower = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     follower.source.close()
     shutil.copy(backup, path)
     with pytest.raises(LoadAgain, match="before the position"):
@@ -413,7 +413,7 @@ def read_journal(journal: Path, replay: Replay) -> str:
 def test_killed_visitors_resume_exactly(path: Path, tmp_path: Path, writer: sqlite3.Connection) -> None:
     """kill -9 of the visiting process at any moment: the next one goes on without loss or repetition."""
     dice, spawn = random.Random(4), multiprocessing.get_context("spawn")
-    first = Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    first = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
     first.source.close()
     position, number = first.position, 0
     for life in range(4):
@@ -506,7 +506,7 @@ def test_loads_in_parts_are_the_table_once(source: SqliteSource, writer: sqlite3
 
 def test_snapshots_are_not_shared(source: SqliteSource) -> None:
     """SQLite has no snapshot that others could read: hold gives none."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     assert follower.source.visit(hold=True).snapshot is None
     assert not source.shares_snapshots
 
@@ -530,7 +530,7 @@ def test_a_change_of_shape_stops_before_anything_is_delivered(
     source: SqliteSource, writer: sqlite3.Connection, change: str, words: str
 ) -> None:
     """What changed is named, and no row is delivered from a shape that is no longer the watched one."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "INSERT INTO item VALUES (1, 'x', 0)", change)
     for _ in range(2):  # it stays stopped
         with pytest.raises((SchemaChanged, LoadAgain), match=words):
@@ -539,7 +539,7 @@ def test_a_change_of_shape_stops_before_anything_is_delivered(
 
 def test_a_changed_type_is_noticed(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """A column declared otherwise is not read as before."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "PRAGMA writable_schema = ON")
     run(writer, "UPDATE sqlite_master SET sql = replace(sql, 'name TEXT', 'name BLOB') WHERE name = 'item'")
     (version,) = writer.execute("PRAGMA schema_version").fetchone()
@@ -550,7 +550,7 @@ def test_a_changed_type_is_noticed(source: SqliteSource, writer: sqlite3.Connect
 
 def test_changes_that_do_not_matter_do_not_stop(path: Path, source: SqliteSource, writer: sqlite3.Connection) -> None:
     """Other tables, plain indexes and columns that nobody watches may come; installing again renews the triggers."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     run(writer, "CREATE TABLE other (a)", "CREATE INDEX by_name ON item (name)")
     run(writer, "ALTER TABLE item ADD COLUMN colour TEXT DEFAULT 'red'", "INSERT INTO item VALUES (1, 'x', 0, 'blue')")
     follower.check()
@@ -589,7 +589,7 @@ def test_a_damaged_file_is_named(path: Path, source: SqliteSource, writer: sqlit
         file.seek((page - 1) * 4096)
         file.write(b"\xde\xad" * 2048)
     with pytest.raises(SourceError, match="is damaged"):
-        Follower(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+        ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
 
 
 def test_a_locked_file_is_named(path: Path, writer: sqlite3.Connection) -> None:
@@ -622,7 +622,7 @@ def test_another_journal_mode_is_refused(path: Path, source: SqliteSource, write
 
 def test_a_row_read_through_keys_belongs_to_the_same_moment(source: SqliteSource, writer: sqlite3.Connection) -> None:
     """Lookups by key are answered from the visit's snapshot, together with the changes before it."""
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     keys = MemoryBag.of(Schema.parse("item bigint, line bigint"), [(1, 1), (2, 1), (9, 9)])
     run(writer, "INSERT INTO part VALUES (1, 1, 0.5), (2, 1, 1.5), (3, 1, 2.5)")
     follower.check([Lookup(PART, ("size",), ("item", "line"), keys)])

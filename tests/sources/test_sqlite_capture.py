@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weir.algebra.catalog import Relation
-from weir.proving.oracle import Follower
+from weir.proving.oracle import ReplayedSource
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install, remove
@@ -85,7 +85,7 @@ def test_any_statements_replay_to_the_table(shape: str, steps: list[Step], recur
         writer.execute(f"PRAGMA recursive_triggers = {recursive}")
         source = SqliteSource(SqliteOptions("shop", str(path)))
         names = [column for (column,) in writer.execute("SELECT name FROM pragma_table_xinfo(?)", (name,))]
-        follower = Follower(source, {Relation("shop", name): names})
+        follower = ReplayedSource(source, {Relation("shop", name): names})
         with contextlib.closing(source):
             writer.execute("BEGIN") if together else None
             for number, *values in steps:
@@ -109,7 +109,7 @@ def test_rows_that_a_replace_takes_along() -> None:
         install(path, ["p", "c", "audit"])
         source = SqliteSource(SqliteOptions("shop", str(path)))
         columns = {"p": ("id", "up"), "c": ("id", "p"), "audit": ("n",)}
-        follower = Follower(source, {Relation("shop", table): names for table, names in columns.items()})
+        follower = ReplayedSource(source, {Relation("shop", table): names for table, names in columns.items()})
         writer.execute("PRAGMA foreign_keys = ON")
         writer.execute("INSERT INTO p VALUES (1, NULL), (2, 1), (3, 2), (4, NULL)")
         writer.execute("INSERT INTO c VALUES (10, 1), (20, 2), (30, 3), (40, 4), (100, 4)")
@@ -151,7 +151,7 @@ def test_an_altered_table_gets_new_triggers() -> None:
         writer.execute("ALTER TABLE t ADD COLUMN b TEXT")
         assert install(path, ["t", "u"]) == ["t"]
         source = SqliteSource(SqliteOptions("shop", str(path)))
-        follower = Follower(source, {Relation("shop", "t"): ("a", "b")})
+        follower = ReplayedSource(source, {Relation("shop", "t"): ("a", "b")})
         writer.execute("INSERT INTO t VALUES (1, 'x')")
         follower.check()
         source.close()
@@ -186,7 +186,7 @@ def test_wide_tables() -> None:
     with database(f"CREATE TABLE t ({wide}); CREATE TABLE u (a INT)") as (path, writer):
         install(path, ["u", "t"])
         source = SqliteSource(SqliteOptions("shop", str(path)))
-        follower = Follower(source, {Relation("shop", "t"): names})
+        follower = ReplayedSource(source, {Relation("shop", "t"): names})
         writer.execute(f"INSERT INTO t VALUES ({', '.join('?' * 300)})", range(300))
         writer.execute("UPDATE t SET c299 = 0")
         follower.check()
@@ -239,7 +239,7 @@ def test_names_and_values_inject_nothing(table: str, names: list[str], values: l
         before = objects(writer)
         install(path, [table])
         source = SqliteSource(SqliteOptions("shop", str(path)))
-        follower = Follower(source, {Relation("shop", table): names})
+        follower = ReplayedSource(source, {Relation("shop", table): names})
         for value in values:
             writer.execute(f"INSERT OR REPLACE INTO {quoted(table)} ({quoted(names[0])}) VALUES (?)", (value,))
             follower.check()

@@ -18,7 +18,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Column, Schema, parse_type
-from weir.proving.oracle import Follower, ask
+from weir.proving.oracle import ReplayedSource, ask
 from weir.sources.source import SourceError
 from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install
@@ -89,7 +89,7 @@ def test_every_way_out_gives_the_same_value(tmp_path: Path, declared: str, store
     assert type_ is not None
     with table(tmp_path, f"v {declared}") as (writer, source):
         writer.execute("INSERT INTO t VALUES (1, ?)", (stored,))
-        follower = Follower(source, {T: ("n", "v")})
+        follower = ReplayedSource(source, {T: ("n", "v")})
         assert follower.replay.tables[T] == {(1, expected): 1}
         writer.execute("INSERT INTO t VALUES (2, ?)", (stored,))
         writer.execute("UPDATE t SET n = 3 WHERE n = 1")
@@ -132,8 +132,8 @@ MISFITS = [
 def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: str, stored: Any, words: str) -> None:
     """Table, column and row are named by load, change and answer alike; other columns are not disturbed."""
     with table(tmp_path, f"v {declared}, w TEXT") as (writer, source):
-        follower = Follower(source, {T: ("n", "v")})
-        beside = Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
+        follower = ReplayedSource(source, {T: ("n", "v")})
+        beside = ReplayedSource(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
         writer.execute("INSERT INTO t VALUES (42, ?, 'fine')", (stored,))
         named = f"table shop.t, column 'v', row .*n=42.*{words}"
         with pytest.raises(SourceError, match=named):
@@ -142,7 +142,7 @@ def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: 
         with pytest.raises(SourceError, match=named):
             follower.check()
         with pytest.raises(SourceError, match=named):
-            Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
+            ReplayedSource(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
         beside.check()
         beside.source.close()
 
@@ -150,14 +150,14 @@ def test_a_value_that_does_not_fit_is_refused_by_name(tmp_path: Path, declared: 
 def test_text_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
     """A string cannot hold stray bytes; the row is named, and a view that does not use the column goes on."""
     with table(tmp_path, "v TEXT, w TEXT") as (writer, source):
-        follower = Follower(source, {T: ("n", "v")})
-        beside = Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
+        follower = ReplayedSource(source, {T: ("n", "v")})
+        beside = ReplayedSource(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "w")})
         writer.execute("INSERT INTO t VALUES (42, CAST(x'61ff62' AS TEXT), 'fine')")
         for attempt in (source.visit, follower.check):
             with pytest.raises(SourceError, match=r"column 'v', row \(n=42"):
                 attempt()
         with pytest.raises(SourceError, match=r"column 'v', row \(n=42"):
-            Follower(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
+            ReplayedSource(SqliteSource(SqliteOptions("shop", str(tmp_path / "shop.db"))), {T: ("n", "v")})
         beside.check()
         writer.execute("INSERT INTO t VALUES (43, 'later', 'fine')")
         beside.check()
@@ -167,7 +167,7 @@ def test_text_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
 def test_generated_columns_are_delivered(tmp_path: Path) -> None:
     """Stored and virtual ones, as they are when the row changes."""
     with table(tmp_path, "v INT, twice INT AS (v * 2) VIRTUAL, thrice INT AS (v * 3) STORED") as (writer, source):
-        follower = Follower(source, {T: ("n", "v", "twice", "thrice")})
+        follower = ReplayedSource(source, {T: ("n", "v", "twice", "thrice")})
         writer.execute("INSERT INTO t (n, v) VALUES (1, 5)")
         writer.execute("UPDATE t SET v = 6")
         follower.check()
@@ -229,7 +229,7 @@ def test_lookups_of_any_size(tmp_path: Path, many: int) -> None:
     """From one key to more than SQLite can bind at once, by one column and by two."""
     with table(tmp_path, "a INT, b TEXT, UNIQUE (a, b)") as (writer, source):
         writer.executemany("INSERT INTO t VALUES (?, ?, ?)", ((i, i % 7, f"k{i}") for i in range(1000)))
-        follower = Follower(source, {T: ("n", "a", "b")})
+        follower = ReplayedSource(source, {T: ("n", "a", "b")})
         pairs = MemoryBag.of(Schema.parse("a bigint, b string"), [(i % 7, f"k{i}") for i in range(many)])
         single = Lookup(T, ("n",), ("n",), keys("bigint", *range(many), name="n"))
         lookups = [single, Lookup(T, ("n", "a"), ("a", "b"), pairs)]
@@ -251,7 +251,7 @@ def plan(database: sqlite3.Connection, lookup: Lookup) -> str:
 def test_an_index_serves_as_soon_as_it_is_there(tmp_path: Path) -> None:
     """A column without index is scanned; with one its rows are found by it, and ``describe`` tells."""
     with table(tmp_path, "v TEXT") as (writer, source):
-        follower = Follower(source, {T: ("n", "v")})
+        follower = ReplayedSource(source, {T: ("n", "v")})
         by_value = Lookup(T, ("n",), ("v",), keys("string", "x", "y"))
         assert plan(writer, by_value) == "SCAN t"
         writer.execute("CREATE INDEX by_v ON t (v)")
@@ -264,7 +264,7 @@ def test_null_keys_are_never_sent(tmp_path: Path) -> None:
     """NULL equals nothing: a key with NULL finds no row, not even one with NULL."""
     with table(tmp_path, "a INT, b INT") as (writer, source):
         writer.execute("INSERT INTO t VALUES (1, NULL, 1), (2, 2, NULL), (3, 3, 3)")
-        follower = Follower(source, {T: ("n", "a", "b")})
+        follower = ReplayedSource(source, {T: ("n", "a", "b")})
         pairs = MemoryBag.of(Schema.parse("a bigint, b bigint"), [(None, 1), (2, None), (3, 3), (None, None)])
         nothing = Lookup(T, ("n",), ("a",), keys("bigint", None, name="a"))
         follower.check([Lookup(T, ("n",), ("a", "b"), pairs), nothing])
@@ -278,7 +278,7 @@ def test_loose_collations_give_each_row_once(tmp_path: Path) -> None:
     """
     with table(tmp_path, "v TEXT COLLATE NOCASE, w TEXT COLLATE NOCASE") as (writer, source):
         writer.execute("INSERT INTO t VALUES (1, 'x', 'y')")
-        follower = Follower(source, {T: ("n", "v", "w")})
+        follower = ReplayedSource(source, {T: ("n", "v", "w")})
         both = MemoryBag.of(Schema.parse("v string, w string"), [("x", "y"), ("X", "Y"), ("x", "Y")])
         lookups = [Lookup(T, ("n",), ("v",), keys("string", "x", "X")), Lookup(T, ("n",), ("v", "w"), both)]
         assert [answer.num_rows for answer in ask(source, lookups)[1]] == [1, 1]
@@ -289,7 +289,7 @@ def test_keys_that_sqlite_cannot_hold_find_nothing(tmp_path: Path) -> None:
     """A number beyond 64 bits or half a surrogate pair is in no row, and no reason to fail."""
     with table(tmp_path, "v TEXT, d DECIMAL(30,0)") as (writer, source):
         writer.execute("INSERT INTO t VALUES (1, 'x', 5)")
-        follower = Follower(source, {T: ("n", "v", "d")})
+        follower = ReplayedSource(source, {T: ("n", "v", "d")})
         strange = Lookup(T, ("n",), ("v",), keys("string", "x", "\ud800"))
         large = Lookup(T, ("n",), ("d",), keys("decimal(30,0)", Decimal(5), Decimal(10) ** 29, name="d"))
         follower.check([strange, large])

@@ -46,7 +46,7 @@ def serve() -> Iterator[Callable[[Any], LookupServer]]:
 
 def test_who_knows_the_key_is_answered(serve: Callable[[Any], LookupServer]) -> None:
     """As often as it asks; the key is not in what is printed of the access."""
-    access = serve(_ask).access("crm", 7)
+    access = serve(_ask).access_to("crm", 7)
     reader = access.open()
     assert [answer.to_pylist() for answer in reader.answer([QUESTION, QUESTION])] == [[{"id": 7}]] * 2
     assert len(reader.answer([])) == 0
@@ -56,7 +56,7 @@ def test_who_knows_the_key_is_answered(serve: Callable[[Any], LookupServer]) -> 
 
 def test_a_stranger_is_refused(serve: Callable[[Any], LookupServer]) -> None:
     """Without the key there is no answer, and the next who has it gets one."""
-    access = serve(_ask).access("crm", 1)
+    access = serve(_ask).access_to("crm", 1)
     with pytest.raises(AuthenticationError):
         Client(access.address, authkey=b"guessed")
     assert access.open().answer([QUESTION])[0].num_rows == 1
@@ -64,7 +64,7 @@ def test_a_stranger_is_refused(serve: Callable[[Any], LookupServer]) -> None:
 
 def test_a_stranger_who_says_nothing_keeps_nobody_waiting(serve: Callable[[Any], LookupServer]) -> None:
     """A connection that never proves anything is no reason for tasks to wait."""
-    access = serve(_ask).access("crm", 1)
+    access = serve(_ask).access_to("crm", 1)
     with socket.create_connection(access.address):
         asking = threading.Thread(target=lambda: access.open().answer([QUESTION]), daemon=True)
         asking.start()
@@ -76,7 +76,7 @@ def test_a_task_that_comes_late_is_refused(serve: Callable[[Any], LookupServer])
     """Its round's snapshot has been released; an answer from the next one would be wrong, so there is none."""
     answering = Answering(None, Readiness({}, [], {}), {}, 1, "127.0.0.1")  # no job is run
     answering.round = 5
-    late = serve(answering._look).access("crm", 4).open()
+    late = serve(answering._look).access_to("crm", 4).open()
     with pytest.raises(WeirError, match="source crm: the snapshot of round 4 is gone"):
         late.answer([QUESTION])
 
@@ -89,8 +89,8 @@ def test_trouble_in_an_answer_names_the_source(serve: Callable[[Any], LookupServ
 
     server = serve(fail)
     with pytest.raises(WeirError, match=r"^our own$"):
-        server.access("crm", 1).open().answer([QUESTION])
-    reader = server.access("crm", 0).open()
+        server.access_to("crm", 1).open().answer([QUESTION])
+    reader = server.access_to("crm", 0).open()
     for _ in range(2):
         with pytest.raises(SourceError, match="source crm: ValueError: theirs"):
             reader.answer([QUESTION])

@@ -99,19 +99,19 @@ def _parentheses(node: exp.Expression, schema: Schema) -> Compiled:
 
 # -- operators -----------------------------------------------------------------------------------------------
 
-Rule = Callable[[exp.Expression, Schema], Compiled]
+CompileRule = Callable[[exp.Expression, Schema], Compiled]
 
 
-def _two(combine: Callable[[Compiled, Compiled], Compiled]) -> Rule:
+def _two(combine: Callable[[Compiled, Compiled], Compiled]) -> CompileRule:
     """A rule for a node with two operands."""
     return lambda node, schema: combine(_part(node, "this", schema), _part(node, "expression", schema))
 
 
-def _arithmetic(symbol: str) -> Rule:
+def _arithmetic(symbol: str) -> CompileRule:
     return _two(lambda left, right: operators.arithmetic(symbol, left, right))
 
 
-def _comparison(symbol: str) -> Rule:
+def _comparison(symbol: str) -> CompileRule:
     return _two(lambda left, right: operators.compare(symbol, left, right))
 
 
@@ -208,7 +208,7 @@ def _coalesce(node: exp.Expression, schema: Schema) -> Compiled:
     return conditions.coalesce(_parts([node.this, *node.expressions], schema))
 
 
-_RULES: dict[type, Rule] = {
+_RULES: dict[type, CompileRule] = {
     exp.Column: _column,
     exp.Literal: _literal,
     exp.RawString: _raw_string,

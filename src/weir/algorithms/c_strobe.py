@@ -41,16 +41,14 @@ from weir.algorithms.keys import key_deletes, narrowed, single_changes
 from weir.algorithms.procedure import Numbered, Reply, Steps, pose_and_see
 from weir.messages import Action, AddMissing, Answer, Effect, Position, Update
 
-Place = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
+DeletePlace = tuple[int, int]  # a delete's number in the queue, and its place within its transaction
 LAST = 1 << 30
 
 
 class CStrobe(Algorithm):
     """One update at a time, brought back to its own state."""
 
-    facts = Facts(
-        11, "c-strobe", "Strobe 6", {SINGLE_UPDATE: "complete"}, "up to K^(n-2); grouped (n-1)!", (KEYS,)
-    )
+    facts = Facts(11, "c-strobe", "Strobe 6", {SINGLE_UPDATE: "complete"}, "up to K^(n-2); grouped (n-1)!", (KEYS,))
 
     def __init__(self, *arguments: Any, grouped: bool = False, every: int = 1, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -121,7 +119,7 @@ def effect_of_insert(wide: View, view: View, at: int, change: Update, grouped: b
         return None
     delta: Bag | None = None
     arrived: Numbered = ()
-    todo: list[tuple[Query, Place]] = [(first, (at, LAST))]
+    todo: list[tuple[Query, DeletePlace]] = [(first, (at, LAST))]
     while todo:
         query, since = todo.pop(0)
         answer, arrived = yield from _evaluate(query, arrived)
@@ -141,8 +139,8 @@ def _evaluate(query: Query, arrived: Numbered) -> Steps:
 
 
 def _compensations(
-    wide: View, query: Query, since: Place, arrived: Numbered, grouped: bool
-) -> list[tuple[Query, Place]]:
+    wide: View, query: Query, since: DeletePlace, arrived: Numbered, grouped: bool
+) -> list[tuple[Query, DeletePlace]]:
     """A query for every delete behind ``since``, or one per slot for all of its table's deletes together."""
     if all(term.is_local for term in query):
         return []  # no table is left to ask
@@ -152,7 +150,7 @@ def _compensations(
     return [(hidden, place) for place, part in deletes if (hidden := substitute(query, part))]
 
 
-def _deletes(wide: View, arrived: Numbered) -> Iterator[tuple[Place, SubUpdate]]:
+def _deletes(wide: View, arrived: Numbered) -> Iterator[tuple[DeletePlace, SubUpdate]]:
     """Every slot's deletes in the order in which they count; those of one transaction one after the other."""
     for number, update in arrived:
         deleted = [(change.relation, change.deleted) for change in update.changes if change.deleted is not None]
@@ -160,7 +158,7 @@ def _deletes(wide: View, arrived: Numbered) -> Iterator[tuple[Place, SubUpdate]]
             yield (number, place), part
 
 
-def _together(deletes: list[tuple[Place, SubUpdate]]) -> Iterator[SubUpdate]:
+def _together(deletes: list[tuple[DeletePlace, SubUpdate]]) -> Iterator[SubUpdate]:
     by_slot: dict[tuple[int, int], Bag] = {}
     for _, part in deletes:
         before = by_slot.get((part.term, part.slot))
@@ -188,5 +186,3 @@ def _shown_too_early(wide: View, at: int, arrived: Numbered) -> Iterator[SubUpda
 def _full_tuple(wide: View, inserts: SubUpdate) -> list[tuple[str, str]]:
     slot = wide.terms[inserts.term].slots[inserts.slot]
     return list(zip(slot.names, slot.schema.names, strict=True))
-
-

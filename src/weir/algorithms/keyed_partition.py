@@ -29,7 +29,7 @@ from weir.algorithms.base import AUXILIARY, Facts, Need, Setting
 from weir.algorithms.equal_partition import AUXILIARY_SPACE
 from weir.algorithms.frequency_partition import Frequencies, FrequencyPartition, checked, ranked_parts
 from weir.algorithms.keys import key_deletes, without
-from weir.algorithms.partitioning import Group, Groups
+from weir.algorithms.partitioning import Groups, SlotGroup
 from weir.algorithms.procedure import Reply
 from weir.algorithms.questions import per_change
 from weir.algorithms.sweep import COMPLETE
@@ -76,7 +76,7 @@ class KeyedPartition(FrequencyPartition):
     ) -> Groups:
         known = checked(view, frequencies)
         return tuple(
-            Group(index, term, tuple(sorted(slots)), rank < hot and any(term.slots[slot].key for slot in slots))
+            SlotGroup(index, term, tuple(sorted(slots)), rank < hot and any(term.slots[slot].key for slot in slots))
             for index, term in enumerate(view.terms)
             for rank, slots in ranked_parts(term, known, groups, split_unjoined)
         )
@@ -88,7 +88,7 @@ class KeyedPartition(FrequencyPartition):
 
     # -- deletes by key ------------------------------------------------------------------------------------------------
 
-    def _begin(self, arrival: int, group: Group) -> Iterator[Effect]:
+    def _begin(self, arrival: int, group: SlotGroup) -> Iterator[Effect]:
         rest = swept_part(group, self.queue[arrival])
         if rest.changes:
             self.begun = max(self.begun, arrival)
@@ -112,20 +112,20 @@ class KeyedPartition(FrequencyPartition):
             result = total(*swept, *deleted)
         yield from super().on_finished(key, result)
 
-    def _deleted(self, group: Group, update: Update) -> list[Bag]:
+    def _deleted(self, group: SlotGroup, update: Update) -> list[Bag]:
         """What the deletes by key take out of the group's auxiliary view, as a delta; none when there are none."""
         deletes = key_deletes(group.view, (c for c in update.changes if deletes_by_key(group, c)))
         before = self.content[group]
         return [without(before, deletes) - before] if deletes else []
 
 
-def deletes_by_key(group: Group, change: Change) -> bool:
+def deletes_by_key(group: SlotGroup, change: Change) -> bool:
     """Whether the group's auxiliary view can find the rows that this change deletes."""
     filled = [slot for slot in group.view.terms[0].slots if slot.relation == change.relation]
     return group.keyed and change.deleted is not None and bool(filled) and all(slot.key for slot in filled)
 
 
-def swept_part(group: Group, update: Update) -> Update:
+def swept_part(group: SlotGroup, update: Update) -> Update:
     """The update as the group's sweep sees it: tables of the group, without what is deleted by key."""
     relations = {slot.relation for slot in group.view.terms[0].slots}
     mine = [change for change in update.changes if change.relation in relations]

@@ -40,12 +40,12 @@ from weir.algebra.view import Term, View
 from weir.algorithms.base import Algorithm, Facts
 from weir.algorithms.node import Node, Reaction, Read
 from weir.algorithms.ring import STRONG
-from weir.algorithms.token import AskingNode, Request, change, multiply, slots_at
+from weir.algorithms.token import AskingNode, TokenRequest, change, multiply, slots_at
 from weir.messages import Add, Effect, NodeMessage, Position, Send, Update
 
 
 @dataclass(frozen=True)
-class Part:
+class ChangeShare:
     """One term's share of the change that a joint visit took from ``source``."""
 
     number: int
@@ -58,11 +58,11 @@ class TermToken:
     """The token of one term: parts on their way, oldest first."""
 
     term: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ChangeShare, ...] = ()
 
 
 @dataclass(frozen=True)
-class Visit(NodeMessage):
+class TokenVisit(NodeMessage):
     """Tokens on their way to a node and back; ``number`` is set on a joint visit, ``position`` on the way back."""
 
     source: str
@@ -86,7 +86,7 @@ class MultiRingNode(AskingNode):
     """A node that asks for all its tokens, and puts its changes on them when they are there together."""
 
     def receive(self, message: NodeMessage, read: Read) -> Reaction:
-        assert isinstance(message, Visit)
+        assert isinstance(message, TokenVisit)
         tokens = tuple(self._multiplied(token, read) for token in message.tokens)
         if message.number is None:
             return self, (Send(None, replace(message, tokens=tokens)),)
@@ -100,7 +100,7 @@ class MultiRingNode(AskingNode):
 
     def _with_changes(self, token: TermToken, number: int, read: Read) -> TermToken:
         own = change(self.view.terms[token.term], self.source, self.changes, read)
-        return token if own is None else replace(token, parts=(*token.parts, Part(number, self.source, own)))
+        return token if own is None else replace(token, parts=(*token.parts, ChangeShare(number, self.source, own)))
 
 
 @dataclass(frozen=True)
@@ -133,16 +133,16 @@ class MultiRing(Algorithm):
         raise AssertionError("every source has a node, which hears of its updates")
 
     def on_message(self, message: NodeMessage) -> Iterator[Effect]:
-        if isinstance(message, Request) and message.source not in self.requests:
+        if isinstance(message, TokenRequest) and message.source not in self.requests:
             self.requests.append(message.source)
-        elif isinstance(message, Visit):
+        elif isinstance(message, TokenVisit):
             self._came_back(message)
             yield from self._apply()
         yield from self._send_tokens()
 
     # -- tokens that come back ----------------------------------------------------------------------------------------
 
-    def _came_back(self, visit: Visit) -> None:
+    def _came_back(self, visit: TokenVisit) -> None:
         if visit.number is not None:
             handed_in = sum(part.number == visit.number for token in visit.tokens for part in token.parts)
             opened = self.increments[visit.number]
@@ -154,7 +154,7 @@ class MultiRing(Algorithm):
                 if part.partial.complete:
                     self._collect(part)
 
-    def _collect(self, part: Part) -> None:
+    def _collect(self, part: ChangeShare) -> None:
         growing = self.increments[part.number]
         assert growing.missing, "a part comes back with its visit or after it"
         deltas = (*growing.deltas, finish(part.partial))
@@ -195,9 +195,9 @@ class MultiRing(Algorithm):
             self.visits += 1
             number = self.visits
             self.increments[number] = Open(source)
-        return Send(source, Visit(source, number, tokens))
+        return Send(source, TokenVisit(source, number, tokens))
 
-    def _next(self, part: Part, term: Term) -> str:
+    def _next(self, part: ChangeShare, term: Term) -> str:
         """The next node on the term's ring, from the part's own on, where the part has not been."""
         ring = [source for source in self.view.sources if source in term.sources]
         at = ring.index(part.source)

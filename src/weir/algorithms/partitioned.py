@@ -30,7 +30,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.query import Query
 from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
-from weir.algorithms.partitioning import Content, Group, Groups, check_partition, group_named, view_change
+from weir.algorithms.partitioning import Content, Groups, SlotGroup, check_partition, group_named, view_change
 from weir.algorithms.procedure import Reply
 from weir.algorithms.regrouping import regroup
 from weir.algorithms.sweeping import sweep
@@ -47,10 +47,12 @@ class Partitioned(Algorithm):
         if auxiliary is None:
             raise WeirError(f"{self.facts.name} lacks its auxiliary views: load what auxiliary_for asks for")
         groups = check_partition(view, tuple(group_named(view, name) for name in auxiliary))
-        self.content: dict[Group, Bag] = dict(zip(groups, auxiliary.values(), strict=True))  # as of the view's vector
+        self.content: dict[SlotGroup, Bag] = dict(
+            zip(groups, auxiliary.values(), strict=True)
+        )  # as of the view's vector
         self.queue: dict[int, Update] = {}  # received, not yet shown
         self.vectors: dict[int, Mapping[str, Position]] = {}
-        self.deltas: dict[tuple[int, Group], Bag] = {}  # swept, not yet shown
+        self.deltas: dict[tuple[int, SlotGroup], Bag] = {}  # swept, not yet shown
         self.begun = 0  # the last arrival of which something was swept
         self.unstored: dict[str, Bag] = {}  # auxiliary views that new groups brought or took away since the last commit
         self.going = False
@@ -123,11 +125,11 @@ class Partitioned(Algorithm):
             yield from self._begin(*following)
         self.going = False
 
-    def _next_sweep(self) -> tuple[int, Group] | None:
+    def _next_sweep(self) -> tuple[int, SlotGroup] | None:
         """The first sweep that may start: per group in the order of arrival, one at a time."""
         if REGROUPING in self.running:
             return None
-        busy: set[Group] = set()
+        busy: set[SlotGroup] = set()
         for arrival, update in self.queue.items():
             finishing_only = self.wants_new_groups() and arrival > self.begun
             if finishing_only or not self.admits(arrival) or len(busy) == len(self.content):
@@ -138,11 +140,11 @@ class Partitioned(Algorithm):
                 busy.add(group)
         return None
 
-    def _begin(self, arrival: int, group: Group) -> Iterator[Effect]:
+    def _begin(self, arrival: int, group: SlotGroup) -> Iterator[Effect]:
         self.begun = max(self.begun, arrival)
         yield from self.start((arrival, group), sweep, group.view, ((arrival, self.queue[arrival]),))
 
-    def _open(self, arrival: int, update: Update) -> list[Group]:
+    def _open(self, arrival: int, update: Update) -> list[SlotGroup]:
         """The groups in which the update is not yet swept to its end."""
         return [group for group in self.content if group.touched_by(update) and (arrival, group) not in self.deltas]
 
@@ -174,8 +176,8 @@ class Partitioned(Algorithm):
     def shown(self, update: Update) -> None:
         """Told of every update that is shown."""
 
-    def _take_changes(self, arrivals: list[int]) -> dict[Group, Bag]:
-        taken: dict[Group, list[Bag]] = {group: [] for group in self.content}
+    def _take_changes(self, arrivals: list[int]) -> dict[SlotGroup, Bag]:
+        taken: dict[SlotGroup, list[Bag]] = {group: [] for group in self.content}
         for arrival, group in [key for key in self.deltas if key[0] in arrivals]:
             taken[group].append(self.deltas.pop((arrival, group)))
         return {group: total(*deltas) for group, deltas in taken.items() if deltas}

@@ -28,7 +28,7 @@ from weir.messages import Update
 
 
 @dataclass(frozen=True)
-class Group:
+class SlotGroup:
     """Some slots of the term number ``index``, in ascending order."""
 
     index: int
@@ -64,15 +64,15 @@ class Group:
         return " + ".join(self.term.slots[slot].alias for slot in self.slots) + (" with keys" if self.keyed else "")
 
 
-Groups = tuple[Group, ...]
-Content = tuple[tuple[Group, Bag], ...]  # groups with what their auxiliary views hold
+Groups = tuple[SlotGroup, ...]
+Content = tuple[tuple[SlotGroup, Bag], ...]  # groups with what their auxiliary views hold
 
 
-def group_named(view: View, name: str) -> Group:
+def group_named(view: View, name: str) -> SlotGroup:
     """The group whose auxiliary view is stored under a name: how a restart finds the groups it stopped with."""
     index, _, slots = name.removesuffix("k").partition(":")
     try:
-        return Group(int(index), view.terms[int(index)], tuple(map(int, slots.split("+"))), name.endswith("k"))
+        return SlotGroup(int(index), view.terms[int(index)], tuple(map(int, slots.split("+"))), name.endswith("k"))
     except (ValueError, IndexError):
         raise WeirError(f"'{name}' is no auxiliary view of {view.name}: a name says term and slots, as 0:1+2") from None
 
@@ -92,7 +92,7 @@ def check_partition(view: View, groups: Groups) -> Groups:
 
 
 @lru_cache(maxsize=1024)
-def _auxiliary_view(group: Group) -> View:
+def _auxiliary_view(group: SlotGroup) -> View:
     """One view per group, however often it is asked for: terms are compared by identity."""
     term, inside = group.term, frozenset(group.slots)
     place = {slot: at for at, slot in enumerate(group.slots)}
@@ -111,28 +111,28 @@ def _auxiliary_view(group: Group) -> View:
     return View(group.name, (part,))
 
 
-def _columns(group: Group) -> tuple[str, ...]:
+def _columns(group: SlotGroup) -> tuple[str, ...]:
     """What others need of the group; at least one column, since a table without columns counts rows but holds none."""
     needed = _needed_outside(group) | (_keys(group) if group.keyed else set())
     names = [name for slot in group.slots for name in group.term.slots[slot].names]
     return tuple(name for name in names if name in needed) or tuple(names[:1])
 
 
-def _needed_outside(group: Group) -> set[str]:
+def _needed_outside(group: SlotGroup) -> set[str]:
     term, inside = group.term, frozenset(group.slots)
     crossing = [e for e in term.rest if not term.slots_of(e) <= inside]
     ends = {name for e in term.equalities if not {e.left_slot, e.right_slot} <= inside for name in (e.left, e.right)}
     return ends.union(*(e.columns for _, e in term.output), *(e.columns for e in crossing))
 
 
-def _keys(group: Group) -> set[str]:
+def _keys(group: SlotGroup) -> set[str]:
     return {slot.qualify(name) for slot in (group.term.slots[at] for at in group.slots) for name in slot.key}
 
 
 # -- putting them together ---------------------------------------------------------------------------------------------
 
 
-def view_change(view: View, content: Content, changes: Mapping[Group, Bag]) -> Bag | None:
+def view_change(view: View, content: Content, changes: Mapping[SlotGroup, Bag]) -> Bag | None:
     """The view's change when auxiliary views with this content change so; None when none does."""
     parts = []
     current = dict(content)
@@ -143,7 +143,7 @@ def view_change(view: View, content: Content, changes: Mapping[Group, Bag]) -> B
     return total(*parts).rename(view.columns) if parts else None
 
 
-def join_all(parts: Sequence[tuple[Group, Bag]]) -> Partial:
+def join_all(parts: Sequence[tuple[SlotGroup, Bag]]) -> Partial:
     """The join of partial results of one term, from the first on along the conditions between them."""
     (first, bag), *left = parts
     joined = Partial(first.term, frozenset(first.slots), bag)
@@ -154,7 +154,7 @@ def join_all(parts: Sequence[tuple[Group, Bag]]) -> Partial:
     return joined
 
 
-def join_group(partial: Partial, group: Group, bag: Bag) -> Partial:
+def join_group(partial: Partial, group: SlotGroup, bag: Bag) -> Partial:
     ties, rest = _between(partial.term, partial.joined, frozenset(group.slots))
     return Partial(partial.term, partial.joined.union(group.slots), partial.bag.join(bag, ties, conjunction(rest)))
 
@@ -163,10 +163,7 @@ def join_group(partial: Partial, group: Group, bag: Bag) -> Partial:
 def _between(term: Term, one: frozenset[int], other: frozenset[int]) -> tuple[Pairs, tuple[Expression, ...]]:
     """The conditions that are complete once both sides are there, and were not before."""
     ties = tuple(
-        (mine, theirs)
-        for e in term.equalities
-        for at, mine, there, theirs in e.sides()
-        if at in one and there in other
+        (mine, theirs) for e in term.equalities for at, mine, there, theirs in e.sides() if at in one and there in other
     )
     spans = [(e, term.slots_of(e)) for e in term.rest]
     return ties, tuple(e for e, s in spans if s <= one | other and not s <= one and not s <= other)
@@ -183,7 +180,9 @@ def tied(term: Term, one: Iterable[int], other: Iterable[int]) -> bool:
 def partition_terms(view: View, grouping: Callable[[Term], Iterable[Iterable[int]]]) -> Groups:
     """Every term of the view partitioned by the same rule."""
     return tuple(
-        Group(index, term, tuple(sorted(slots))) for index, term in enumerate(view.terms) for slots in grouping(term)
+        SlotGroup(index, term, tuple(sorted(slots)))
+        for index, term in enumerate(view.terms)
+        for slots in grouping(term)
     )
 
 

@@ -44,7 +44,7 @@ PLANS = (SEQUENCE, HALVES, ALL)
 UNKNOWN_SIZE = 1000  # rows of a table of which nothing is known
 
 Edge = tuple[int, int]  # (slot to fetch, the neighbour whose rows say which keys)
-Place = tuple[int, int, int]  # a term and an edge of it
+EdgePlace = tuple[int, int, int]  # a term and an edge of it
 
 
 class Posse(Sweep):
@@ -140,7 +140,7 @@ def fetch_and_join(view: View, batch: Numbered, plan: str) -> Steps:
     """The view's change by each update of the batch, as ``sweeping.sweep`` returns it."""
     starts = [{min(p.joined): p for p in begun(view, index, batch)} for index in range(len(view.terms))]
     plans = [fetches(term, frozenset(begin), plan) for term, begin in zip(view.terms, starts, strict=True)]
-    rows: dict[Place, Bag] = {}
+    rows: dict[EdgePlace, Bag] = {}
     for turn in range(max(map(len, plans))):
         due = [(index, *edge) for index, rounds in enumerate(plans) if turn < len(rounds) for edge in rounds[turn]]
         asked = {place: _lookup(view, place, starts[place[0]], rows, plan) for place in due}
@@ -153,7 +153,9 @@ def fetch_and_join(view: View, batch: Numbered, plan: str) -> Steps:
     return total(*parts) if parts else None
 
 
-def _lookup(view: View, place: Place, starts: Mapping[int, Partial], rows: Mapping[Place, Bag], plan: str) -> Lookup:
+def _lookup(
+    view: View, place: EdgePlace, starts: Mapping[int, Partial], rows: Mapping[EdgePlace, Bag], plan: str
+) -> Lookup:
     """Asks for the partners of all that is known of the neighbour from behind; in plan ``all`` for the table.
 
     Rows of either sign and any validity give keys: more than a join will need, never less.
@@ -169,13 +171,13 @@ def _lookup(view: View, place: Place, starts: Mapping[int, Partial], rows: Mappi
     return lookup(term, slot, *known)
 
 
-def _fetch(view: View, asked: Mapping[Place, Lookup]) -> Steps:
+def _fetch(view: View, asked: Mapping[EdgePlace, Lookup]) -> Steps:
     """One question per source for one round; every table's rows compensated as of its own answer."""
-    by_source: dict[str, list[Place]] = {}
+    by_source: dict[str, list[EdgePlace]] = {}
     for place, question in asked.items():
         by_source.setdefault(question.relation.source, []).append(place)
     replies = yield tuple(Question(source, tuple(asked[at] for at in places)) for source, places in by_source.items())
-    rows: dict[Place, Bag] = {}
+    rows: dict[EdgePlace, Bag] = {}
     for places, reply in zip(by_source.values(), _each(replies), strict=True):
         for (index, slot, neighbour), bag in zip(places, reply.bags, strict=True):
             rows[index, slot, neighbour] = compensated(view, index, slot, bag, reply.arrived)
@@ -186,7 +188,7 @@ def _each(replies: Reply | tuple[Reply, ...]) -> Iterable[Reply]:
     return (replies,) if isinstance(replies, Reply) else replies
 
 
-def _joined(view: View, index: int, start: Partial, rows: Mapping[Place, Bag]) -> Partial:
+def _joined(view: View, index: int, start: Partial, rows: Mapping[EdgePlace, Bag]) -> Partial:
     """One start's partial joined outwards with the rows fetched on its side of every table."""
     term, partial = view.terms[index], start
     whole = {(at, slot): bag for (at, slot, _), bag in rows.items()}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from weir.algebra.bag import Bag, total
 from weir.algebra.hops import Partial, begin, extend, lookup
 from weir.algebra.view import Term
-from weir.algorithms.partitioning import Content, Group, Groups, join_all, join_group, tied
+from weir.algorithms.partitioning import Content, Groups, SlotGroup, join_all, join_group, tied
 from weir.algorithms.procedure import Question, Reply, Steps
 
 
@@ -39,21 +39,21 @@ def regroup(old: Content, new: Groups) -> Steps:
     return tuple(built)
 
 
-def pieces_of(group: Group, old: Content) -> Pieces:
+def pieces_of(group: SlotGroup, old: Content) -> Pieces:
     """The old auxiliary views to build a group from, and the slots they leave open."""
     at_hand = tuple((other, bag) for other, bag in old if _fits(other, group))
     covered = {slot for other, _ in at_hand for slot in other.slots}
     return Pieces(at_hand, tuple(slot for slot in group.slots if slot not in covered))
 
 
-def _fits(part: Group, group: Group) -> bool:
+def _fits(part: SlotGroup, group: SlotGroup) -> bool:
     if part.index != group.index or not set(part.slots) <= set(group.slots):
         return False
     own = {name for slot in part.slots for name in part.term.slots[slot].names}
     return own.intersection(group.view.columns) <= set(part.view.columns)  # a keyed group wants keys too
 
 
-def _build(group: Group, pieces: Pieces) -> Steps:
+def _build(group: SlotGroup, pieces: Pieces) -> Steps:
     left, remote = list(pieces.at_hand), list(pieces.remote)
     partial = join_all(left[:1]) if left else (yield from _read(group.term, remote.pop(0)))
     left = left[1:]

@@ -32,7 +32,7 @@ from weir.algebra.hops import finish
 from weir.algorithms.base import Algorithm, Facts
 from weir.algorithms.node import Node, Reaction, Read
 from weir.algorithms.ring import ONE_TERM, STRONG, visit
-from weir.algorithms.token import AskingNode, Request, Token, bottom
+from weir.algorithms.token import AskingNode, Token, TokenRequest, bottom
 from weir.messages import Add, Effect, NodeMessage, Send, Update
 
 
@@ -66,9 +66,9 @@ class Star(Algorithm):
     def on_message(self, message: NodeMessage) -> Iterator[Effect]:
         if isinstance(message, Token):
             yield from self._came_back(message)
-        elif isinstance(message, Request) and self.holder is not None:
+        elif isinstance(message, TokenRequest) and self.holder is not None:
             self.pending[message.source] = True
-        elif isinstance(message, Request):
+        elif isinstance(message, TokenRequest):
             yield from self._pass_on(message.source, bottom(self.ring))
 
     def _came_back(self, token: Token) -> Iterator[Effect]:

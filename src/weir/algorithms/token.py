@@ -60,7 +60,7 @@ def bottom(nodes: Iterable[str]) -> Token:
 
 
 @dataclass(frozen=True)
-class Request(NodeMessage):
+class TokenRequest(NodeMessage):
     """A node has changes and wants the token."""
 
     source: str
@@ -101,7 +101,7 @@ class AskingNode(TokenNode):
         node = self.noting(update)
         if node.idle or node.requested:
             return node, ()
-        return replace(node, requested=True), (Send(None, Request(self.source)),)
+        return replace(node, requested=True), (Send(None, TokenRequest(self.source)),)
 
 
 @lru_cache(maxsize=4096)

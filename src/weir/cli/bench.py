@@ -19,10 +19,10 @@ bench_app = typer.Typer(
 )
 bench_app.command()(soak)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+OnlyJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer points.")]
-Pictures = Annotated[Path, typer.Option(help="Folder for the pictures.")]
-Picture = Annotated[Path, typer.Option(help="Folder for the picture.")]
+PicturesFolder = Annotated[Path, typer.Option(help="Folder for the pictures.")]
+PictureFolder = Annotated[Path, typer.Option(help="Folder for the picture.")]
 
 
 def _tell(as_json: bool, document: Mapping[str, Any], parts: Iterable[Table | str]) -> None:
@@ -42,7 +42,7 @@ def _tell(as_json: bool, document: Mapping[str, Any], parts: Iterable[Table | st
 
 
 @bench_app.command()
-def eca(as_json: AsJson = False, out: Pictures = Path("out/bench-eca"), quick: Quick = False) -> None:
+def eca(as_json: OnlyJson = False, out: PicturesFolder = Path("out/bench-eca"), quick: Quick = False) -> None:
     """Figures 6.2 to 6.5 of the ECA paper: formulas against what the simulator measures."""
     from weir.bench.papers.eca.report import BENCH
 
@@ -50,7 +50,7 @@ def eca(as_json: AsJson = False, out: Pictures = Path("out/bench-eca"), quick: Q
 
 
 @bench_app.command()
-def partition(as_json: AsJson = False, out: Pictures = Path("out/bench-partition")) -> None:
+def partition(as_json: OnlyJson = False, out: PicturesFolder = Path("out/bench-partition")) -> None:
     """Refresh times of the Partition paper: formulas against what the simulator measures, and the space they cost."""
     from weir.bench.papers.partition.report import BENCH
 
@@ -58,7 +58,7 @@ def partition(as_json: AsJson = False, out: Pictures = Path("out/bench-partition
 
 
 @bench_app.command()
-def pvm(as_json: AsJson = False, out: Pictures = Path("out/bench-pvm"), quick: Quick = False) -> None:
+def pvm(as_json: OnlyJson = False, out: PicturesFolder = Path("out/bench-pvm"), quick: Quick = False) -> None:
     """Figures 21 to 26 of the PVM paper: its model against virtual time."""
     from weir.bench.papers.pvm.report import BENCH
 
@@ -66,7 +66,7 @@ def pvm(as_json: AsJson = False, out: Pictures = Path("out/bench-pvm"), quick: Q
 
 
 @bench_app.command()
-def strobe(as_json: AsJson = False, out: Pictures = Path("out/bench-strobe"), quick: Quick = False) -> None:
+def strobe(as_json: OnlyJson = False, out: PicturesFolder = Path("out/bench-strobe"), quick: Quick = False) -> None:
     """How C-Strobe's queries grow with deletes and tables, against SWEEP."""
     from weir.bench.papers.strobe.report import BENCH
 
@@ -81,7 +81,7 @@ def explore(
     size: Annotated[
         list[str] | None, typer.Option("--size", "-s", help="Sources x updates at each, as in 3x3; repeat for several.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: OnlyJson = False,
     quick: Quick = False,
 ) -> None:
     """How fast every schedule of a small scenario is explored."""
@@ -94,7 +94,7 @@ def explore(
 
 
 @bench_app.command()
-def ring(as_json: AsJson = False, out: Picture = Path("out/bench-ring")) -> None:
+def ring(as_json: OnlyJson = False, out: PictureFolder = Path("out/bench-ring")) -> None:
     """Latencies of ring and star in virtual time, beside the Ring paper's."""
     from weir.bench.papers import ring as benchmark
 
@@ -106,7 +106,7 @@ def ring(as_json: AsJson = False, out: Picture = Path("out/bench-ring")) -> None
 def read(
     rows: Annotated[int, typer.Option(help="Rows of the view.")] = 1_000_000,
     log: Annotated[float, typer.Option(help="Rows of the log, as a share of the view's.")] = 0.08,
-    as_json: AsJson = False,
+    as_json: OnlyJson = False,
     quick: Quick = False,
 ) -> None:
     """What reading a maintained view costs against a plain table, on Spark."""
@@ -128,7 +128,7 @@ def sources(
     kind: Annotated[
         list[str] | None, typer.Option("--kind", "-k", help="sqlite, postgres, postgres-triggers, mariadb; or all.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: OnlyJson = False,
     quick: Quick = False,
 ) -> None:
     """Visits, changes and lookups of real databases, beside their bare drivers. Starts private servers."""
@@ -149,19 +149,19 @@ def tpch(
     repeats: Annotated[int, typer.Option(help="Batches of each size.", min=1)] = 5,
     changes: Annotated[str, typer.Option(help="Sizes of the batches, in row changes.")] = "1,100,10000",
     seed: Annotated[int, typer.Option(help="Decides which rows change.")] = 0,
-    as_json: AsJson = False,
-    out: Picture = Path("out/bench-tpch"),
+    as_json: OnlyJson = False,
+    out: PictureFolder = Path("out/bench-tpch"),
 ) -> None:
     """A view over five TPC-H tables at three sources: maintained, recomputed on Spark, and by bare drivers.
 
     Exits with 1 if the maintained view differs from the recomputed one, or its audit finds a difference.
     """
     from weir.bench.product.tpch import report
-    from weir.bench.product.tpch.run import Plan, all_apart, measure
+    from weir.bench.product.tpch.run import TpchPlan, all_apart, measure
 
     sizes = tuple(int(each) for each in _numbers("--changes", changes))
     wanted = _numbers("--scales", scales) if scales else [scale]
-    plans = [Plan(each, sources, sizes, repeats, seed=seed) for each in wanted]
+    plans = [TpchPlan(each, sources, sizes, repeats, seed=seed) for each in wanted]
     progress = Console(stderr=True, quiet=as_json)
     outcomes = [measure(plan, all_apart, lambda text: progress.print(text, style="dim")) for plan in plans]
     picture = report.picture(outcomes, out)

@@ -18,22 +18,22 @@ _SOURCE = "source"  # the name of a source that is given by options
 
 capture_app = typer.Typer(help="Install, remove and inspect what captures changes in a database.", no_args_is_help=True)
 
-Kind = Annotated[str, typer.Argument(help=f"The kind of source: {', '.join(KINDS)}.", metavar="KIND")]
-Tables = Annotated[list[str], typer.Argument(help="The tables to capture.", metavar="TABLE")]
+KindArgument = Annotated[str, typer.Argument(help=f"The kind of source: {', '.join(KINDS)}.", metavar="KIND")]
+TablesArgument = Annotated[list[str], typer.Argument(help="The tables to capture.", metavar="TABLE")]
 SomeTables = Annotated[list[str] | None, typer.Argument(help="Only these tables.", metavar="TABLE")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
-Path = Annotated[str, typer.Option(help="SQLite: the file.")]
+PathOption = Annotated[str, typer.Option(help="SQLite: the file.")]
 Dsn = Annotated[str, typer.Option(help="Servers: postgresql:// or mysql://USER@HOST:PORT/DATABASE, without password.")]
-Host = Annotated[str, typer.Option(help="Servers: where.")]
+HostOption = Annotated[str, typer.Option(help="Servers: where.")]
 Port = Annotated[int, typer.Option(help="Servers: the port; 0 is the kind's own.")]
-Database = Annotated[str, typer.Option(help="Servers: the database.")]
+DatabaseOption = Annotated[str, typer.Option(help="Servers: the database.")]
 User = Annotated[str, typer.Option(help="Servers: an account that may do this (the tables' owner).")]
 Password = Annotated[str, typer.Option(help="Servers: env:NAME or file:PATH, never the password itself.")]
-Schema = Annotated[str, typer.Option(help="PostgreSQL: the tables' schema.")]
-Reader = Annotated[str, typer.Option(help="postgres-triggers: the role that shall read the log.")]
-Name = Annotated[str, typer.Option("--log-schema", help="postgres-triggers: the log's schema.")]
+SchemaOption = Annotated[str, typer.Option(help="PostgreSQL: the tables' schema.")]
+ReaderOption = Annotated[str, typer.Option(help="postgres-triggers: the role that shall read the log.")]
+LogSchemaOption = Annotated[str, typer.Option("--log-schema", help="postgres-triggers: the log's schema.")]
 Publication = Annotated[str, typer.Option(help="postgres: the publication.")]
-Slot = Annotated[str, typer.Option(help="postgres: the replication slot (removed by remove).")]
+SlotOption = Annotated[str, typer.Option(help="postgres: the replication slot (removed by remove).")]
 Authority = Annotated[str, typer.Option("--ca", help="Servers: the file with the authority's certificate, for TLS.")]
 Plaintext = Annotated[bool, typer.Option("--allow-plaintext", help="Servers: without TLS to another host.")]
 
@@ -80,10 +80,10 @@ class Given:
 
 @capture_app.command()
 def install(
-    kind: Kind, tables: Tables, path: Path = "", dsn: Dsn = "", host: Host = "localhost", port: Port = 0,
-    database: Database = "", user: User = "", password: Password = "", schema: Schema = "public", reader: Reader = "",
-    log_schema: Name = "weir", publication: Publication = "weir", plaintext: Plaintext = False,
-    authority: Authority = "", dry_run: DryRun = False,
+    kind: KindArgument, tables: TablesArgument, path: PathOption = "", dsn: Dsn = "", host: HostOption = "localhost",
+    port: Port = 0, database: DatabaseOption = "", user: User = "", password: Password = "",
+    schema: SchemaOption = "public", reader: ReaderOption = "", log_schema: LogSchemaOption = "weir",
+    publication: Publication = "weir", plaintext: Plaintext = False, authority: Authority = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Capture the changes of these tables from now on. May be repeated, for instance after ALTER TABLE."""
     given = Given(
@@ -95,10 +95,10 @@ def install(
 
 @capture_app.command()
 def remove(
-    kind: Kind, path: Path = "", dsn: Dsn = "", host: Host = "localhost", port: Port = 0, database: Database = "",
-    user: User = "", password: Password = "", schema: Schema = "public", log_schema: Name = "weir",
-    publication: Publication = "weir", slot: Slot = "weir", plaintext: Plaintext = False,
-    authority: Authority = "", dry_run: DryRun = False,
+    kind: KindArgument, path: PathOption = "", dsn: Dsn = "", host: HostOption = "localhost", port: Port = 0,
+    database: DatabaseOption = "", user: User = "", password: Password = "", schema: SchemaOption = "public",
+    log_schema: LogSchemaOption = "weir", publication: Publication = "weir", slot: SlotOption = "weir",
+    plaintext: Plaintext = False, authority: Authority = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Take out all that capture has put into a database. The tables stay as they are."""
     given = Given(
@@ -110,10 +110,10 @@ def remove(
 
 @capture_app.command()
 def status(
-    kind: Kind, tables: SomeTables = None, path: Path = "", dsn: Dsn = "", host: Host = "localhost", port: Port = 0,
-    database: Database = "", user: User = "", password: Password = "", schema: Schema = "public",
-    log_schema: Name = "weir", publication: Publication = "weir", slot: Slot = "weir", plaintext: Plaintext = False,
-    authority: Authority = "",
+    kind: KindArgument, tables: SomeTables = None, path: PathOption = "", dsn: Dsn = "", host: HostOption = "localhost",
+    port: Port = 0, database: DatabaseOption = "", user: User = "", password: Password = "",
+    schema: SchemaOption = "public", log_schema: LogSchemaOption = "weir", publication: Publication = "weir",
+    slot: SlotOption = "weir", plaintext: Plaintext = False, authority: Authority = "",
 ) -> None:  # fmt: skip
     """Tell what is captured and what is missing; exits with 1 if that concerns the tables named or the whole source."""
     given = Given(

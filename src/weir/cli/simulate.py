@@ -17,7 +17,7 @@ from weir.cli.terminal import outcome_of, print_json, print_lines, print_run
 from weir.consistency.levels import implies
 from weir.simulator.builtin import find, names
 from weir.simulator.explore import every_schedule, random_schedules, run_at_random
-from weir.simulator.run import Run, drive, run
+from weir.simulator.run import FinishedRun, drive, run
 from weir.simulator.scenario import ListedSchedule, Scenario
 from weir.simulator.step import parse_step
 from weir.simulator.svg import write_svg
@@ -123,7 +123,7 @@ def _listed(scenario: Scenario, text: str | None) -> ListedSchedule:
     return ListedSchedule("as given", steps)
 
 
-def _failures(done: Run, listed: ListedSchedule | None) -> list[str]:
+def _failures(done: FinishedRun, listed: ListedSchedule | None) -> list[str]:
     """What the file expects of this schedule, and of every schedule, and does not get."""
     name = done.algorithm.facts.name
     failures = done.failures(listed.expect[name]) if listed and name in listed.expect else []
@@ -133,7 +133,7 @@ def _failures(done: Run, listed: ListedSchedule | None) -> list[str]:
     return failures
 
 
-def _show(wish: _Wish, done: Run, failures: list[str]) -> None:
+def _show(wish: _Wish, done: FinishedRun, failures: list[str]) -> None:
     if wish.svg:
         write_svg(done, wish.svg)
     if wish.as_json:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from weir.simulator.diagram import draw
-from weir.simulator.run import Run
+from weir.simulator.run import FinishedRun
 
 UNKNOWN_WIDTH = 100  # of a pipe or a file
 
@@ -23,7 +23,7 @@ def print_lines(lines: Iterable[Text | str]) -> None:
         console.print(line)
 
 
-def print_run(run: Run) -> None:
+def print_run(run: FinishedRun) -> None:
     console = Console()
     print_lines(draw(run, console.width if console.is_terminal else UNKNOWN_WIDTH))
 
@@ -33,7 +33,7 @@ def print_json(outcome: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(outcome, ensure_ascii=False))
 
 
-def outcome_of(run: Run) -> dict[str, Any]:
+def outcome_of(run: FinishedRun) -> dict[str, Any]:
     """A run for programs."""
     return {
         "algorithm": run.algorithm.facts.name,

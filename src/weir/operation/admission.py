@@ -41,7 +41,7 @@ class Absent:
             self._ask_at = time.monotonic() + PAUSE
             return [name for name in before if name not in self.views]
         if self.views and self._asking is None and time.monotonic() >= self._ask_at:
-            self._asking = self._thread.submit(self.survey.again)
+            self._asking = self._thread.submit(self.survey.ask_silent)
         return []
 
     def close(self) -> None:

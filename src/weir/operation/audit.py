@@ -44,9 +44,11 @@ class Audit:
 
     @property
     def clean(self) -> bool:
+        """Nothing is missing and nothing too much."""
         return not self.missing and not self.extra
 
     def document(self) -> dict[str, Any]:
+        """What ``--json`` prints; without samples where there are none."""
         document = asdict(self)
         return document if self.samples else {key: value for key, value in document.items() if key != "samples"}
 

@@ -12,6 +12,8 @@ CONFIGURATION, MACHINE = 2, 1  # exit codes: what the project says or needs at i
 
 @dataclass(frozen=True)
 class Line:
+    """One thing that was looked at: how bad it is, what it is, and what to do about it."""
+
     severity: str
     text: str
     remedy: str = ""
@@ -26,14 +28,18 @@ class Section:
     code: int = CONFIGURATION  # the exit code if a line is an error
 
     def count(self, severity: str) -> int:
+        """Lines of this severity."""
         return sum(line.severity == severity for line in self.lines)
 
 
 @dataclass(frozen=True)
 class Report:
+    """All that ``weir check`` has looked at."""
+
     sections: tuple[Section, ...]
 
     def count(self, severity: str) -> int:
+        """Lines of this severity, in all sections."""
         return sum(section.count(severity) for section in self.sections)
 
     @property
@@ -55,8 +61,8 @@ class Report:
     def _summary(self) -> str:
         errors, warnings = self.count(ERROR), self.count(WARNING)
         if not errors:
-            return "ready to run" + (f", with {numbered(warnings, 'warning')}" if warnings else "")
-        return f"not ready: {numbered(errors, 'error')}, {numbered(warnings, 'warning')}"
+            return "ready to run" + (f", with {in_plural(warnings, 'warning')}" if warnings else "")
+        return f"not ready: {in_plural(errors, 'error')}, {in_plural(warnings, 'warning')}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -70,5 +76,5 @@ class Report:
         }
 
 
-def numbered(count: int, thing: str) -> str:
+def in_plural(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -14,14 +14,14 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.algebra.view import View, needed_schemas
-from weir.operation.check_report import ERROR, OK, WARNING, Line, Report, Section, numbered
+from weir.operation.check_report import ERROR, OK, WARNING, Line, Report, Section, in_plural
 from weir.operation.machine_checks import check_spark, check_warehouse
 from weir.operation.remedies import full_remedy, index_statement
 from weir.planning.choice import ViewFacts, choose
 from weir.planning.routes import Hop, routes
 from weir.project.folder import Project, ViewText
 from weir.project.kinds import SourceSpec
-from weir.project.survey import Survey, described, sources_of
+from weir.project.survey import Survey, ask_description, sources_of
 from weir.sources.source import Description
 
 Needed = Mapping[Relation, Schema]
@@ -33,7 +33,7 @@ def check(project: Project) -> Report:
     failures: dict[str, str] = {}
     for name, spec in project.sources.items():
         try:
-            found[name] = described(spec)
+            found[name] = ask_description(spec)
         except WeirError as problem:
             failures[name] = str(problem)
     survey = Survey(project.sources, found)
@@ -67,7 +67,7 @@ def _source(
         return
     mine = {relation.table: schema.names for relation, schema in needed.items() if relation.source == spec.name}
     refusals = _refusals(spec, mine)
-    yield Line(OK, f"connected; {numbered(len(description.tables), 'table')}, {len(mine)} used by views")
+    yield Line(OK, f"connected; {in_plural(len(description.tables), 'table')}, {len(mine)} used by views")
     told = set()  # tables with an error, "" for the whole source
     for finding in description.findings:
         if not mine or finding.table in ("", *mine):

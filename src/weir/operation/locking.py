@@ -22,6 +22,7 @@ class RunnerLock:
         self._file: IO[str] | None = None
 
     def take(self) -> None:
+        """Refuses when another process has it; a warehouse that is no local folder has no lock."""
         if self._path is None:
             return
         try:

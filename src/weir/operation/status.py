@@ -23,12 +23,14 @@ from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
 from weir.rounds.engine import Engine
 from weir.rounds.units import WAITING, Unit
-from weir.rounds.views import Tables
+from weir.rounds.views import ViewTables
 
 STATUS = "status.json"
 
 
-def status_of(engine: Engine | None, path: str, names: Sequence[str], tables: Tables, started: float) -> dict[str, Any]:
+def status_of(
+    engine: Engine | None, path: str, names: Sequence[str], tables: ViewTables, started: float
+) -> dict[str, Any]:
     """``lag``: seconds since everything then visible at a view's sources was committed. ``queue``: transactions that
     were received and are not committed yet.
     """
@@ -86,7 +88,7 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
     }
 
 
-def with_absent(document: dict[str, Any], absent: Absent, tables: Tables) -> dict[str, Any]:
+def with_absent(document: dict[str, Any], absent: Absent, tables: ViewTables) -> dict[str, Any]:
     """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
     unknown = {"strategy": "", "level": "", "lag": None, "transactions": 0, "queue": 0, "commits": 0, "arrival": 0}
     views = [
@@ -102,7 +104,7 @@ def with_absent(document: dict[str, Any], absent: Absent, tables: Tables) -> dic
     return {**document, "views": [*document["views"], *views], "sources": [*document["sources"], *sources]}
 
 
-def _resting(name: str, tables: Tables) -> dict[str, Any]:
+def _resting(name: str, tables: ViewTables) -> dict[str, Any]:
     """A view of a warehouse that nobody runs: what its table says."""
     store = tables.open(name)
     if store is None or not store.head.transaction:
@@ -139,7 +141,7 @@ def write_status(path: str, status: Callable[[], dict[str, Any]]) -> None:
 def status_from_outside(project: Project) -> dict[str, Any]:
     """The runner's own words if it answers; otherwise the tables', and what can be said of the runner."""
     path = project.warehouse_path
-    tables = Tables(path, project.storage_options())
+    tables = ViewTables(path, project.storage_options())
     try:
         live: dict[str, Any] = ask_runner(path, "status")
     except NoRunner:

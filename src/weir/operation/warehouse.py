@@ -46,7 +46,7 @@ from weir.project.survey import Survey, sources_of
 from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine, RoundReport, Settings
 from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
-from weir.rounds.views import MaintainedView, Tables
+from weir.rounds.views import MaintainedView, ViewTables
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.record import NOW, AsOf
@@ -70,7 +70,7 @@ class Warehouse:
         self.path = _place(path)
         self.run_keys = run or RunKeys()
         self._given, self._master, self._settings = spark, master, dict(settings or {})
-        self._tables = Tables(self.path, dict(storage or {}))
+        self._tables = ViewTables(self.path, dict(storage or {}))
         self._session: SparkSession | None = None
         self.sources: dict[str, SourceSpec] = {}
         self.views: dict[str, ViewText] = {}
@@ -147,14 +147,14 @@ class Warehouse:
             self._survey = Survey.of_reachable(self.sources, dict.fromkeys(used))
         return self._survey
 
-    def parsed(self, name: str) -> View:
+    def parsed_view(self, name: str) -> View:
         if name not in self.views:
             raise WeirError(f"there is no view '{name}'; {did_you_mean(name, self.views, 'the views are')}")
         return self.survey.view(self.views[name])
 
     def explain(self, name: str) -> Explanation:
         """The view's normal form, hops, algorithm and why, level and cost."""
-        view = self.parsed(name)
+        view = self.parsed_view(name)
         return Explanation.of(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class Warehouse:
             self.stop()
         self._survey = None  # tables may have changed since it was made
         for name in again:
-            self.parsed(name)
+            self.parsed_view(name)
         if not self.views:
             raise WeirError("there is no view to maintain; add one to views/*.sql, or call Warehouse.view")
         lock = RunnerLock(self.path)
@@ -321,7 +321,7 @@ class Warehouse:
     def _units(self, names: Iterable[str], reload: set[str]) -> list[Unit]:
         groups: dict[str, list[MaintainedView]] = {}
         for name in names:
-            view = self.parsed(name)
+            view = self.parsed_view(name)
             choice = choose(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
             group = view.options.get("group", "")
             if group and not choice.algorithm.facts.delegates:
@@ -376,7 +376,7 @@ class Warehouse:
         """
         names = list(names) or list(self.views)
         for name in names:
-            self.parsed(name)
+            self.parsed_view(name)
         if self._engine is None:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]

@@ -27,7 +27,7 @@ MOST_COPIED = 1_000_000  # rows that auto keeps copies of
 TYPICAL = (PvmCc, Eca, GStrobe)  # what stands against these is told when nothing is possible
 
 
-class Verdict(NamedTuple):
+class RuleVerdict(NamedTuple):
     """Whether a proposal pays, and why or why not."""
 
     pays: bool
@@ -41,19 +41,19 @@ class Rule:
     views: str  # as the docs name them
     speaks: Callable[[Request], bool]
     proposes: type[Algorithm]
-    verdict: Callable[[Request], Verdict]
+    verdict: Callable[[Request], RuleVerdict]
 
 
-def _copying(request: Request) -> Verdict:
+def _copying(request: Request) -> RuleVerdict:
     total = request.sizes.total(request.view)
     if total is not None and total <= MOST_COPIED:
-        return Verdict(True, f"copies are allowed and small (about {total:,} rows in all): no source is asked")
+        return RuleVerdict(True, f"copies are allowed and small (about {total:,} rows in all): no source is asked")
     why = f"about {total:,} rows are too many" if total is not None else "not all sizes are known"
     advice = f"strategy = '{Copies.facts.name}' makes them all the same"
-    return Verdict(False, f"no copies, though allowed: {why}; {advice}")
+    return RuleVerdict(False, f"no copies, though allowed: {why}; {advice}")
 
 
-def _grouping(request: Request) -> Verdict:
+def _grouping(request: Request) -> RuleVerdict:
     """Groups of two tables ask once per change; a sweep asks each table at most twice per batch."""
     swept, changes, why_not = shared_per_hop(request.view, request.changes), request.changes, ""
     if max(len(term.slots) for term in request.view.terms) < 3:
@@ -61,26 +61,26 @@ def _grouping(request: Request) -> Verdict:
     elif changes >= swept:
         why_not = f"{changes} changes would ask {changes} times, a sweep of them all {swept} times"
     if why_not:
-        return Verdict(False, f"no auxiliary views, though allowed: {why_not}")
-    return Verdict(True, f"auxiliary views are allowed: {changes} changes a batch ask {changes} times, not {swept}")
+        return RuleVerdict(False, f"no auxiliary views, though allowed: {why_not}")
+    return RuleVerdict(True, f"auxiliary views are allowed: {changes} changes a batch ask {changes} times, not {swept}")
 
 
-def _recomputing(request: Request) -> Verdict:
+def _recomputing(request: Request) -> RuleVerdict:
     """Whether it is cheaper; and over several sources, or where every state counts, it is only said."""
     limit, whole = crossover(request.view, request.sizes), recomputing(request.view, request.sizes)
     if limit is None or whole is None:
-        unknown = ", ".join(map(str, request.sizes.unknown(request.view)))
-        return Verdict(False, f"whether recomputing is cheaper is not known: no statistics of {unknown}")
+        unknown = ", ".join(map(str, request.sizes.unknown_tables(request.view)))
+        return RuleVerdict(False, f"whether recomputing is cheaper is not known: no statistics of {unknown}")
     cost = f"about {whole.read:,.0f} rows read for a batch of {request.changes} expected changes"
     if request.changes < limit:
         dearer = f"recomputing is dearer ({cost}); it would pay from about {limit:,} changes a batch on"
-        return Verdict(False, dearer)
+        return RuleVerdict(False, dearer)
     if request.one_source and not request.every_state:
-        return Verdict(True, f"recomputing is cheaper ({cost}) than maintaining, which pays below {limit:,}")
+        return RuleVerdict(True, f"recomputing is cheaper ({cost}) than maintaining, which pays below {limit:,}")
     mixes, skips = "would mix states of different moments", "shows only the states in which it happens to ask"
     why_not = f"it {skips}" if request.one_source else f"over several sources it {mixes}"
     advice = "if that is good enough, a batch job that reads the tables does it without Weir"
-    return Verdict(False, f"recomputing would be cheaper ({cost}), but is not done: {why_not}; {advice}")
+    return RuleVerdict(False, f"recomputing would be cheaper ({cost}), but is not done: {why_not}; {advice}")
 
 
 def remarks(request: Request) -> list[str]:
@@ -88,26 +88,26 @@ def remarks(request: Request) -> list[str]:
     return [] if request.one_source else [_recomputing(request).reason]
 
 
-def _asking_once(request: Request) -> Verdict:
-    return Verdict(True, "one source: one question in one snapshot for all changes of a round")
+def _asking_once(request: Request) -> RuleVerdict:
+    return RuleVerdict(True, "one source: one question in one snapshot for all changes of a round")
 
 
-def _sweeping_one_source(request: Request) -> Verdict:
-    return Verdict(True, "one source: a sweep in one snapshot gives every transaction its own exact delta")
+def _sweeping_one_source(request: Request) -> RuleVerdict:
+    return RuleVerdict(True, "one source: a sweep in one snapshot gives every transaction its own exact delta")
 
 
 def _sources(request: Request) -> str:
     return f"{len(request.view.sources)} sources ({', '.join(request.view.sources)})"
 
 
-def _waiting_for_all_parts(request: Request) -> Verdict:
-    return Verdict(True, f"{_sources(request)}, and global transactions shall be shown whole")
+def _waiting_for_all_parts(request: Request) -> RuleVerdict:
+    return RuleVerdict(True, f"{_sources(request)}, and global transactions shall be shown whole")
 
 
-def _sweeping(request: Request) -> Verdict:
+def _sweeping(request: Request) -> RuleVerdict:
     lookups = f"at most {shared_per_hop(request.view, request.changes)} lookups whatever its size"
     exact = "every transaction still gets its own exact delta; needs no keys"
-    return Verdict(True, f"{_sources(request)}: a batch is swept together, {lookups}, and {exact}")
+    return RuleVerdict(True, f"{_sources(request)}: a batch is swept together, {lookups}, and {exact}")
 
 
 def _shown_whole(request: Request) -> bool:

@@ -54,16 +54,16 @@ def choose(view: View, facts: ViewFacts) -> Choice:
     """The view's algorithm, or CannotMaintain."""
     request = Request.of(view, facts)
     try:
-        name, reasons = _automatic(request) if request.automatic else _named(request)
+        name, reasons = _automatic(request) if request.is_automatic else _named(request)
         options = _options(request, name)
     except CannotMaintain:
         raise
     except WeirError as problem:
         raise CannotMaintain(f"view {view.name}: {problem}") from None
-    merge = request.automatic and ALGORITHMS[name].facts.merges
+    merge = request.is_automatic and ALGORITHMS[name].facts.merges
     return Choice(
         name, promised(name, request.scenario), request.asked, request.scenario, options, tuple(reasons),
-        request.obstacles, _estimate(request, name, merge), request.automatic, merge,
+        request.obstacles, _estimate(request, name, merge), request.is_automatic, merge,
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def _options(request: Request, name: str) -> dict[str, Any]:
     Recomputing for several changes shows fewer states, so for a view that names it only its own options say it.
     """
     facts = ALGORITHMS[name].facts
-    together = facts.gathers and (request.automatic or not facts.recomputes)
+    together = facts.gathers and (request.is_automatic or not facts.recomputes)
     ours = {facts.gathers: request.facts.max_batch} if together else {}
     return ours | read_options(ALGORITHMS[name], request.strategy_options)
 

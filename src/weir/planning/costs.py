@@ -46,6 +46,7 @@ class Estimate:
 
     @property
     def cost(self) -> float:
+        """All of it, as so many rows read."""
         rows = ROW_FOUND_BY_KEY * self.found + ROW_READ * self.read + ROW_WRITTEN * self.written
         return rows + ASKING * self.questions + (RECOMPUTING if self.recomputed else 0.0)
 
@@ -57,12 +58,12 @@ class TableSizes:
     rows: Mapping[Relation, int]
     catalog: Catalog
 
-    def unknown(self, view: View) -> list[Relation]:
+    def unknown_tables(self, view: View) -> list[Relation]:
         return [relation for relation in view.relations if relation not in self.rows]
 
     def total(self, view: View) -> int | None:
         """All rows of the view's tables, each table once; None where one is not known."""
-        return None if self.unknown(view) else sum(self.rows[relation] for relation in view.relations)
+        return None if self.unknown_tables(view) else sum(self.rows[relation] for relation in view.relations)
 
     def fan_out(self, view: View, hop: Hop) -> float:
         """Rows that one row of the partial result meets in this hop, selections counted."""

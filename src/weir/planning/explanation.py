@@ -123,6 +123,7 @@ class Explanation:
 
 
 def explain(survey: Survey, view: View, max_batch: int = 10_000) -> Explanation:
+    """What ``weir explain`` tells of a view."""
     return Explanation.of(view, ViewFacts.of(survey, view, max_batch))
 
 

@@ -77,7 +77,7 @@ class Request:
         )
 
     @property
-    def automatic(self) -> bool:
+    def is_automatic(self) -> bool:
         return self.strategy == AUTO
 
     @property

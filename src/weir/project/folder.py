@@ -45,6 +45,7 @@ class SparkKeys(BaseModel):
 
     @property
     def place(self) -> str:
+        """Where Spark runs: a Spark Connect server, or else a master."""
         return self.remote or self.master
 
 
@@ -123,6 +124,7 @@ class Project:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str] = ".") -> Project:
+        """The project of this folder, as its ``weir.toml`` and the files below ``views`` say."""
         place = Path(folder).absolute()
         file = _read_file(place)
         return cls(

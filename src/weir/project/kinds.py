@@ -51,6 +51,7 @@ class Kind:
 
     @property
     def keys(self) -> list[str]:
+        """The keys that its table in ``weir.toml`` may have."""
         own = [each.name for each in fields(self.options_class) if each.name not in _OUR_OWN]
         return [*own, "dsn"] if self.server else own
 

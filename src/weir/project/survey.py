@@ -34,19 +34,19 @@ class Survey:
     def of(cls, specs: Mapping[str, SourceSpec], only: Iterable[str] | None = None) -> Survey:
         """Connects to every source, or to some, and asks it to describe itself."""
         names = specs if only is None else list(only)
-        return cls(specs, {name: described(specs[name]) for name in names})
+        return cls(specs, {name: ask_description(specs[name]) for name in names})
 
     @classmethod
     def of_reachable(cls, specs: Mapping[str, SourceSpec], only: Iterable[str]) -> Survey:
         """The same, as far as the sources answer."""
-        return cls(specs, {}, dict.fromkeys(only, WeirError("not asked yet"))).again()
+        return cls(specs, {}, dict.fromkeys(only, WeirError("not asked yet"))).ask_silent()
 
-    def again(self) -> Survey:
-        """With what those have to say that did not answer before."""
+    def ask_silent(self) -> Survey:
+        """This survey, and what those sources say now that did not answer before."""
         descriptions, problems = dict(self.descriptions), dict[str, WeirError]()
         for name in self.problems:
             try:
-                descriptions[name] = described(self.specs[name])
+                descriptions[name] = ask_description(self.specs[name])
             except WeirError as problem:
                 problems[name] = problem
         return Survey(self.specs, descriptions, problems)
@@ -57,6 +57,7 @@ class Survey:
 
     @cached_property
     def rows(self) -> dict[Relation, int]:
+        """How many each table has, as far as its source knows."""
         return {relation: rows for each in self.descriptions.values() for relation, rows in each.rows.items()}
 
     def marked(self, view: View) -> bool:
@@ -91,7 +92,7 @@ class Survey:
                 yield from ((relation, column, type_) for column, type_ in columns.items())
 
 
-def described(spec: SourceSpec) -> Description:
+def ask_description(spec: SourceSpec) -> Description:
     with closing(spec.open()) as source:
         return source.describe()
 

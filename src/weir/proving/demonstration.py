@@ -118,7 +118,7 @@ def outcomes(warehouse: Warehouse, places: Mapping[str, str]) -> list[Outcome]:
 
 
 def _outcome(warehouse: Warehouse, view: Mapping[str, Any], audit: Audit, sizes: Mapping[str, int]) -> Outcome:
-    rows = [sizes[str(relation)] for relation in warehouse.parsed(audit.view).relations]
+    rows = [sizes[str(relation)] for relation in warehouse.parsed_view(audit.view).relations]
     asked = view["asked"]
     return Outcome(
         audit.view, view["strategy"], view["level"], view["transactions"], view["commits"] - 1, audit,

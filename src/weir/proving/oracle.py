@@ -25,8 +25,8 @@ from weir.algebra.hops import Lookup
 from weir.algebra.types import NAN
 from weir.sources.source import TRANSACTION, WEIGHT, Answers, Source, Visit
 
-Row = tuple[Any, ...]
-Rows = Counter[Row]  # a row and how often it occurs; below zero: deleted before it was there
+PlainRow = tuple[Any, ...]
+CountedRows = Counter[PlainRow]  # a row and how often it occurs; below zero: deleted before it was there
 TRANSACTION_COLUMN = "tx"
 
 
@@ -35,7 +35,7 @@ class Replay:
 
     def __init__(self, columns: Mapping[Relation, Sequence[str]], ledger: Ledger | None = None) -> None:
         self.columns = {relation: tuple(names) for relation, names in columns.items()}
-        self.tables: dict[Relation, Rows] = {relation: Counter() for relation in columns}
+        self.tables: dict[Relation, CountedRows] = {relation: Counter() for relation in columns}
         self.transactions = 0
         self.ledger = ledger
 
@@ -51,7 +51,7 @@ class Replay:
             self.ledger.start(self.tables, self.columns)
         return load.position
 
-    def _rows_of(self, source: Source, partition: Any) -> Iterator[Row]:
+    def _rows_of(self, source: Source, partition: Any) -> Iterator[PlainRow]:
         for batch in source.read(partition):
             yield from rows_of(pa.Table.from_batches([batch]), self.columns[partition.relation])
 
@@ -73,9 +73,9 @@ class Replay:
         self.transactions += len(visit.transactions)
         return failures
 
-    def _by_transaction(self, visit: Visit, failures: list[str]) -> dict[int, dict[Relation, Rows]]:
+    def _by_transaction(self, visit: Visit, failures: list[str]) -> dict[int, dict[Relation, CountedRows]]:
         """Number of the transaction -> table -> its rows with their summed weights."""
-        gathered: dict[int, dict[Relation, Rows]] = defaultdict(lambda: defaultdict(Counter))
+        gathered: dict[int, dict[Relation, CountedRows]] = defaultdict(lambda: defaultdict(Counter))
         for relation, table in visit.changes.items():
             *columns, weight, number = (*self.columns[relation], WEIGHT, TRANSACTION)
             for *row, row_weight, row_number in rows_of(table, [*columns, weight, number]):
@@ -84,7 +84,7 @@ class Replay:
         failures += [f"changes of a transaction {n} among {len(visit.transactions)} delivered ones" for n in strangers]
         return gathered
 
-    def _follow(self, relation: Relation, delta: Rows) -> Iterator[str]:
+    def _follow(self, relation: Relation, delta: CountedRows) -> Iterator[str]:
         content = self.tables[relation]
         for row, weight in delta.items():
             content[row] += weight
@@ -118,18 +118,18 @@ class Replay:
         missing, extra = expected - got, got - expected
         return f"answer for {lookup.relation}: missing {_sample(missing)}; not expected {_sample(extra)}"
 
-    def _expected(self, lookup: Lookup) -> Rows:
+    def _expected(self, lookup: Lookup) -> CountedRows:
         columns, content = self.columns[lookup.relation], self.tables[lookup.relation]
         matching = content if lookup.keys is None else _restrict(content, columns, lookup)
         if tuple(lookup.columns) == columns:
             return matching
         pick = _picker(columns, lookup.columns)
-        projected: Rows = Counter()
+        projected: CountedRows = Counter()
         for row, count in matching.items():
             projected[pick(row)] += count
         return projected
 
-    def rows(self, relation: Relation) -> list[Row]:
+    def rows(self, relation: Relation) -> list[PlainRow]:
         return list(self.tables[relation])
 
 
@@ -146,7 +146,7 @@ def ask(source: Source, lookups: Sequence[Lookup]) -> tuple[Visit, Answers]:
         source.release()
 
 
-class Follower:
+class ReplayedSource:
     """A source and its replay, compared at every step; ``answers`` are those of the last one.
 
     Begins with a first load unless told from which replay to go on.
@@ -184,12 +184,14 @@ class Ledger:
         self.one_each = one_each
         self.delivered: set[int] = set()
 
-    def start(self, tables: Mapping[Relation, Rows], columns: Mapping[Relation, Sequence[str]]) -> None:
+    def start(self, tables: Mapping[Relation, CountedRows], columns: Mapping[Relation, Sequence[str]]) -> None:
         """The first load holds these."""
         at = columns[self.relation].index("id")
         self.delivered = {row[at] for row in tables[self.relation]}
 
-    def follow(self, deltas: Mapping[Relation, Rows], columns: Mapping[Relation, Sequence[str]]) -> Iterator[str]:
+    def follow(
+        self, deltas: Mapping[Relation, CountedRows], columns: Mapping[Relation, Sequence[str]]
+    ) -> Iterator[str]:
         names = columns[self.relation]
         entries = [(row[names.index("id")], row[names.index("growth")]) for row in deltas.get(self.relation, ())]
         identifiers = {identifier for identifier, _ in entries}
@@ -202,7 +204,7 @@ class Ledger:
         yield from self._growth(deltas, [growth for _, growth in entries])
 
     def _split(
-        self, deltas: Mapping[Relation, Rows], columns: Mapping[Relation, Sequence[str]], identifiers: set[int]
+        self, deltas: Mapping[Relation, CountedRows], columns: Mapping[Relation, Sequence[str]], identifiers: set[int]
     ) -> Iterator[str]:
         for relation, delta in deltas.items():
             if relation == self.relation:
@@ -212,7 +214,7 @@ class Ledger:
             if strangers:
                 yield f"is split: {relation} has rows of {sorted(strangers)[:5]}, whose ledger row is elsewhere"
 
-    def _growth(self, deltas: Mapping[Relation, Rows], promised: Sequence[int | None]) -> Iterator[str]:
+    def _growth(self, deltas: Mapping[Relation, CountedRows], promised: Sequence[int | None]) -> Iterator[str]:
         if None in promised:
             return
         seen = sum(sum(delta.values()) for relation, delta in deltas.items() if relation != self.relation)
@@ -220,7 +222,7 @@ class Ledger:
             yield f"is split: {seen} more rows, the ledger says {promised}"
 
 
-def rows_of(table: pa.Table, columns: Sequence[str]) -> Iterable[Row]:
+def rows_of(table: pa.Table, columns: Sequence[str]) -> Iterable[PlainRow]:
     """The rows as tuples of Python values; NaN is one object, so that it equals itself."""
     values = [table.column(name).to_pylist() for name in columns]
     for at, name in enumerate(columns):
@@ -229,7 +231,7 @@ def rows_of(table: pa.Table, columns: Sequence[str]) -> Iterable[Row]:
     return zip(*values, strict=True) if values else iter([()] * table.num_rows)
 
 
-def _restrict(content: Rows, columns: Sequence[str], lookup: Lookup) -> Rows:
+def _restrict(content: CountedRows, columns: Sequence[str], lookup: Lookup) -> CountedRows:
     assert lookup.keys is not None
     keys = {row for row, _ in lookup.keys.keep(lookup.key_columns).items()}
     pick = _picker(columns, lookup.key_columns)
@@ -244,11 +246,11 @@ def _picker(columns: Sequence[str], wanted: Sequence[str]) -> Any:
     return itemgetter(*positions) if positions else lambda row: ()
 
 
-def _sample(rows: Rows) -> str:
+def _sample(rows: CountedRows) -> str:
     shown = ", ".join(_short(row) for row in list(rows)[:3])
     return f"{sum(rows.values())} rows" + (f" ({shown})" if shown else "")
 
 
-def _short(row: Row) -> str:
+def _short(row: PlainRow) -> str:
     text = repr(row)
     return text if len(text) <= 120 else text[:117] + "..."

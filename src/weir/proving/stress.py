@@ -24,8 +24,8 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.proving.kinds import KINDS
 from weir.proving.oracle import Ledger, Replay
-from weir.proving.writers import Writer
-from weir.sources.source import LoadAgain, Position, SchemaChanged, Source, SourceError
+from weir.proving.writers import StressWriter
+from weir.sources.source import LoadAgain, SchemaChanged, Source, SourceError, SourcePosition
 
 COLUMNS = {
     "ledger": ("id", "growth"),
@@ -71,7 +71,7 @@ class Workload(ABC):
 
     kind: ClassVar[str]
     schema: ClassVar[Sequence[str]]
-    writer_class: ClassVar[type[Writer]]
+    writer_class: ClassVar[type[StressWriter]]
     mutations: ClassVar[tuple[str, ...]] = ()  # names of the naive ways that can be planted
     one_each: ClassVar[bool] = True  # a delivered transaction is exactly one of the writers' (never merged)
     merged_after_resume: ClassVar[bool] = False  # what was missed while away may come as one transaction
@@ -103,7 +103,7 @@ class Workload(ABC):
     def open(self) -> Source:
         """A new connection to the source, not yet watching; with the planted mutation if there is one."""
 
-    def writer(self, number: int, seed: int) -> Writer:
+    def writer(self, number: int, seed: int) -> StressWriter:
         return self.writer_class(number, seed, self.database.login)
 
     def forget(self) -> None:
@@ -174,7 +174,7 @@ class _Run:
         self.dice = random.Random(self.seed)
         self.tables: Mapping[Relation, Table] = {}
         self.source: Source | None = None
-        self.position: Position = ""
+        self.position: SourcePosition = ""
         self.resumed = False
         self.replay: Replay
 

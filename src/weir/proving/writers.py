@@ -1,8 +1,8 @@
 """Writers that keep a database busy while its source is checked: seeded, bounded, and each in a process of its own.
 
 The tables are the same for every kind: ``item`` (one key column), ``part`` (a key of two), ``loose`` (no key,
-duplicates), and the ``ledger``. A kind subclasses ``Writer`` with its way to connect and, where it has them, TRUNCATE
-and two-phase commit.
+duplicates), and the ``ledger``. A kind subclasses ``StressWriter`` with its way to connect and, where it has them,
+TRUNCATE and two-phase commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ITEMS, LINES, GROUPS = 300, 4, 40  # key spaces: small, so that writers meet and
 LARGE = 100_000
 IDENTIFIERS = 10**9  # each writer's ledger ids start at its number times this
 
-Operation = Callable[[Any, int], int]  # (cursor, transaction id) -> rows added minus rows removed
+WriteOperation = Callable[[Any, int], int]  # (cursor, transaction id) -> rows added minus rows removed
 
 
 class Unknown(Exception):
@@ -30,7 +30,7 @@ class Unknown(Exception):
 
 
 @dataclass
-class Writer(ABC):
+class StressWriter(ABC):
     """One writing process.
 
     Picklable. ``errors`` are what a busy or restarting database may raise: roll back and go on.
@@ -58,7 +58,7 @@ class Writer(ABC):
         connection.commit()
 
     @property
-    def operations(self) -> Sequence[tuple[Operation, int]]:
+    def operations(self) -> Sequence[tuple[WriteOperation, int]]:
         """What a transaction is made of, with how often; a kind may add its own.
 
         An operation may raise Unknown after its work.
@@ -130,7 +130,7 @@ class Writer(ABC):
 
     def _one(self, cursor: Any, identifier: int, growth: int | None) -> int | None:
         choices, weights = zip(*self.operations, strict=True)
-        operation: Operation = self.dice.choices(choices, weights)[0]
+        operation: WriteOperation = self.dice.choices(choices, weights)[0]
         try:
             more = operation(cursor, identifier)
         except Unknown:

@@ -68,7 +68,7 @@ class Answering:
         try:
             asked = [(conversation, ask) for conversation in conversations for ask in conversation.take_asks()]
             for conversation, ask, future in [(conversation, ask, self._ask(unit, ask)) for conversation, ask in asked]:
-                conversation.answered(_result(future, ask.source))
+                conversation.receive_answer(_result(future, ask.source))
             mail = [(conversation, *letter) for conversation in conversations for letter in conversation.take_mail()]
             for conversation, source, message in mail:
                 _result(self._hand_over(unit, conversation, source, message), source)
@@ -142,7 +142,7 @@ class Answering:
             return SharedSnapshot(visit.snapshot)
         if self._server is None:
             self._server = LookupServer(self._look, self.host)
-        return self._server.access(source, self.round)
+        return self._server.access_to(source, self.round)
 
     def _look(self, source: str, round_: int, lookups: Sequence[Lookup]) -> Answers:
         """For a task of this round."""
@@ -167,4 +167,3 @@ def _order(view: MaintainedView, sweep: Sweeping) -> SweepOrder:
 def _result(future: Future[T], source: str) -> T:
     with asking(source):
         return future.result()
-

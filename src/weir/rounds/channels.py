@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
-from weir.life import Life, Table
+from weir.life import Life, LifeTable
 from weir.project.kinds import SourceSpec
 from weir.sources.source import Answers, Source, SourceError, Visit
 
@@ -25,7 +25,7 @@ CLOSED, FOLLOWED, HELD, DOWN = "closed", "followed", "held", "down"
 OPENED, VISITED, RELEASED, REOPENED, GIVEN_UP, FAILED = (
     "opened", "visited", "released", "reopened", "given up", "failed",
 )  # fmt: skip
-LIFE: Table = {
+LIFE: LifeTable = {
     CLOSED: {OPENED: FOLLOWED, REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
     FOLLOWED: {VISITED: HELD, REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
     HELD: {RELEASED: FOLLOWED, GIVEN_UP: CLOSED, FAILED: DOWN},

@@ -122,7 +122,7 @@ class Conversation:
         asks, self.asks = self.asks, []
         return asks
 
-    def answered(self, answer: Answer) -> None:
+    def receive_answer(self, answer: Answer) -> None:
         self._carry_out(self.driver.receive(answer))
 
     def take_sweeps(self) -> list[Sweeping]:
@@ -130,6 +130,7 @@ class Conversation:
         return sweeps
 
     def swept(self, sweeping: Sweeping, delta: SweptDelta) -> None:
+        """A sweep of its has been run; the delta is kept for the round that commits it."""
         self._deltas.append(delta)
         self._carry_out(self.driver.finish(sweeping.key, Swept(sweeping.key)))
 

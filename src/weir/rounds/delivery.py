@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from weir.algebra.catalog import Relation
@@ -21,9 +20,8 @@ from weir.algebra.types import Schema
 from weir.messages import Change, GlobalTransaction, Position, Update
 from weir.sources.source import TRANSACTION, Transaction, Visit
 from weir.spark.arrow_bag import ArrowBag
+from weir.spark.arrow_keys import Numbers
 from weir.sweeping.packed import NUMBER, PackedUpdates
-
-Numbers = npt.NDArray[np.int64]
 
 
 class Block:

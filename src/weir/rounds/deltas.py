@@ -36,7 +36,7 @@ from weir.spark.frame_bag import FrameBag
 from weir.sweeping.order import SweptDelta
 from weir.warehouse.bags import bag_of, batch_of
 from weir.warehouse.columns import ARRIVAL as STORED_ARRIVAL
-from weir.warehouse.record import Step
+from weir.warehouse.record import ArrivalStep
 from weir.warehouse.staging import Staged
 from weir.warehouse.store import Batch, ViewStore
 
@@ -53,7 +53,7 @@ class RoundCommits:
     last: int
     every_state: bool  # whether each of the states can be read later, or only the last one
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[ArrivalStep]:
         """Which source moved where at which arrival, for finding states inside the batch by position."""
         before: Mapping[str, Position] = {}
         for arrival, commit in self.commits if self.every_state else ():

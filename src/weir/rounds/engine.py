@@ -37,7 +37,7 @@ from weir.sweeping.order import Asked
 from weir.warehouse.following import Follower
 
 log = logging.getLogger("weir")
-Audit = Callable[[MaintainedView, FrameBag], None]
+Auditor = Callable[[MaintainedView, FrameBag], None]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class RoundReport:
 
     @property
     def busy(self) -> bool:
+        """Something came or was loaded: another round may find more."""
         return bool(self.transactions or self.loaded)
 
 
@@ -90,7 +91,7 @@ class Engine:
     def asked(self) -> Asked:
         return self.answering.asked
 
-    def round(self, audits: Mapping[str, Audit] | None = None) -> RoundReport:
+    def round(self, audits: Mapping[str, Auditor] | None = None) -> RoundReport:
         """One round. ``audits``: for the view of that name, what to do with its value over the held snapshots."""
         began, seen, report = time.monotonic(), time.time(), RoundReport()
         self.writer.collect(self.units)
@@ -116,9 +117,9 @@ class Engine:
 
         Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
         """
-        channels = [channel for channel in self.readiness.needed() if channel.followed]
+        channels = [channel for channel in self.readiness.needed_channels() if channel.followed]
         blocks = self._visit(channels, lambda source: not source.locks_to_hold)
-        must_hold |= any(unit.state == NEW for unit in self.readiness.live())
+        must_hold |= any(unit.state == NEW for unit in self.readiness.live_units())
         if must_hold or any(block.transactions or block.truncated for block in blocks.values()):
             later = [channel for channel in channels if channel.name in blocks and channel.visit is None]
             for name, block in self._visit(later, lambda source: True).items():
@@ -185,7 +186,7 @@ class Engine:
         """The first load, and what a TRUNCATE without rows in the log makes necessary: all from the held snapshots."""
         why = "first load" if unit.state == NEW else "a TRUNCATE whose rows are in no log"
         log.info("loading %s (%s)", unit.name, why)
-        self.writer.wait(unit)
+        self.writer.finish_write(unit)
         with self._tables(unit) as tables:
             points.reach(points.LOADING)
             values = [
@@ -208,7 +209,7 @@ class Engine:
         schemas = needed_schemas(view.view for view in unit.views)
         return HeldTables(self.spark, channels, schemas, self.settings.scratch)
 
-    def _audit(self, audits: Mapping[str, Audit], units: Sequence[Unit]) -> None:
+    def _audit(self, audits: Mapping[str, Auditor], units: Sequence[Unit]) -> None:
         """Hands a view's value over the held snapshots to whoever wants to compare."""
         for unit in units:
             wanted = [view for view in unit.views if view.name in audits and unit.state == RUNNING]
@@ -228,19 +229,19 @@ class Engine:
                 continue
             if rounds or self._wants_idle_commit(unit):
                 self.writer.start(UnitWrite(unit, rounds, dict(unit.positions), unit.transactions), seen)
-            elif not self.writer.busy(unit):
+            elif not self.writer.is_writing(unit):
                 unit.caught_up_at, unit.written = seen, unit.transactions
 
     def _wants_idle_commit(self, unit: Unit) -> bool:
         """So that a source whose other tables change can drop its log. What is being written says its own positions."""
-        if self.writer.busy(unit):
+        if self.writer.is_writing(unit):
             return False
         return unit.positions != unit.durable and time.time() - unit.committed_at > self.settings.idle_commit
 
     def flush(self) -> None:
         """Waits until everything is written."""
         for unit in self.units:
-            self.writer.wait(unit)
+            self.writer.finish_write(unit)
 
     def close(self) -> None:
         self.writer.close(self.units)

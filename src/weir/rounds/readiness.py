@@ -34,24 +34,24 @@ class Readiness:
     ) -> None:
         self.channels, self.units, self.schemas = channels, units, schemas
 
-    def live(self) -> list[Unit]:
+    def live_units(self) -> list[Unit]:
         return [unit for unit in self.units if unit.state != FAILED]
 
     def ready(self) -> list[Unit]:
         """Those that can take part in a round; one that waits holds nothing in memory."""
         return [unit for unit in self.units if unit.state in (NEW, RUNNING)]
 
-    def needed(self) -> list[Channel]:
-        names = dict.fromkeys(source for unit in self.live() for source in unit.sources)
+    def needed_channels(self) -> list[Channel]:
+        names = dict.fromkeys(source for unit in self.live_units() for source in unit.sources)
         return [self.channels[name] for name in names]
 
     def make_ready(self) -> None:
         """Revives units that can go on, and opens sources that are closed."""
-        for unit in self.live():
+        for unit in self.live_units():
             reachable = all(self.channels[source].may_be_tried for source in unit.sources)
             if unit.state == WAITING and reachable and time.monotonic() >= unit.retry_at:
                 self._revive(unit)
-        closed = [channel for channel in self.needed() if not channel.followed and channel.may_be_tried]
+        closed = [channel for channel in self.needed_channels() if not channel.followed and channel.may_be_tried]
         for channel, future in [(channel, channel.call(self._opening(channel.name))) for channel in closed]:
             was_down = channel.problem is not None
             if self.went_well(channel, future):
@@ -64,7 +64,7 @@ class Readiness:
         try:
             unit.revive()
         except WeirError as problem:
-            self.fail(unit, problem)
+            self.stop_unit(unit, problem)
             return
         for source in unit.sources:
             self.channels[source].reopen()
@@ -72,7 +72,7 @@ class Readiness:
     def _opening(self, name: str) -> Callable[[Source], None]:
         """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now."""
         columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
-        units = [unit for unit in self.live() if name in unit.positions]
+        units = [unit for unit in self.live_units() if name in unit.positions]
 
         def open_(source: Source) -> None:
             source.watch(columns)
@@ -101,12 +101,12 @@ class Readiness:
 
     def blame(self, channel: Channel, problem: WeirError) -> None:
         """The source has failed."""
-        units = [unit for unit in self.live() if channel.name in unit.sources]
+        units = [unit for unit in self.live_units() if channel.name in unit.sources]
         if isinstance(problem, LoadAgain | SchemaChanged):
             channel.give_up()
             for unit in units:
                 views = " ".join(f"--reload {view.name}" for view in unit.views)
-                self.fail(unit, WeirError(f"{problem}: weir run {views}"))
+                self.stop_unit(unit, WeirError(f"{problem}: weir run {views}"))
             return
         if channel.problem is None:
             log.warning("%s; its views wait, and go on when it is back", problem)
@@ -120,8 +120,8 @@ class Readiness:
         if isinstance(told, SourceFailed):
             self.blame(self.channels[told.source], told.problem)
         else:
-            self.fail(unit, told)
+            self.stop_unit(unit, told)
 
-    def fail(self, unit: Unit, problem: WeirError) -> None:
+    def stop_unit(self, unit: Unit, problem: WeirError) -> None:
         log.error("view %s stops: %s", unit.name, problem)
         unit.stop(problem)

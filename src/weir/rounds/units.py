@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
-from weir.life import Life, Table
+from weir.life import Life, LifeTable
 from weir.messages import Position
 from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Block
@@ -26,7 +26,7 @@ from weir.sweeping.order import Asked
 
 NEW, RUNNING, WAITING, FAILED = "new", "running", "waiting", "failed"
 RECOVERED, INTERRUPTED, REVIVED, STOPPED = "recovered", "interrupted", "revived", "stopped"
-LIFE: Table = {
+LIFE: LifeTable = {
     NEW: {RECOVERED: RUNNING, INTERRUPTED: WAITING, STOPPED: FAILED},
     RUNNING: {RECOVERED: RUNNING, INTERRUPTED: WAITING, STOPPED: FAILED},
     WAITING: {REVIVED: NEW, INTERRUPTED: WAITING, STOPPED: FAILED},
@@ -72,6 +72,7 @@ class Unit:
 
     @property
     def leader(self) -> MaintainedView:
+        """Its table decides; the others follow in the same commit."""
         return self.views[0]
 
     @property

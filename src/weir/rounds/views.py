@@ -33,7 +33,7 @@ class DefinitionChanged(WeirError):
 
 
 @dataclass(frozen=True)
-class Tables:
+class ViewTables:
     """Where the tables lie."""
 
     path: str
@@ -56,6 +56,7 @@ class Tables:
         return self.create(schema, *names)
 
     def place(self, *names: str) -> str:
+        """A table's folder."""
         return "/".join([self.path, *names])
 
     @property
@@ -66,7 +67,7 @@ class Tables:
 class MaintainedView:
     """One view, its table, and its algorithm while it runs."""
 
-    def __init__(self, view: View, choice: Choice, tables: Tables, anew: bool = False) -> None:
+    def __init__(self, view: View, choice: Choice, tables: ViewTables, anew: bool = False) -> None:
         self.view, self.choice, self.tables = view, choice, tables
         self.name = view.name
         self.store = tables.open(view.name)

@@ -55,7 +55,7 @@ class Writer:
 
     def start(self, job: UnitWrite, seen: float) -> None:
         """``seen``: when the sources were visited."""
-        self.wait(job.unit)
+        self.finish_write(job.unit)
         if job.unit.state == RUNNING:
             self._writing[job.unit.name] = self._thread.submit(self._write, job, seen)
 
@@ -66,16 +66,16 @@ class Writer:
         unit.commits += 1
         unit.committed_at, unit.caught_up_at = time.time(), seen
 
-    def busy(self, unit: Unit) -> bool:
+    def is_writing(self, unit: Unit) -> bool:
         return unit.name in self._writing
 
     def collect(self, units: Sequence[Unit]) -> None:
         """Takes note of the writes that are done."""
         for unit in units:
             if unit.name in self._writing and self._writing[unit.name].done():
-                self.wait(unit)
+                self.finish_write(unit)
 
-    def wait(self, unit: Unit) -> None:
+    def finish_write(self, unit: Unit) -> None:
         writing = self._writing.pop(unit.name, None)
         if writing is None:
             return
@@ -101,7 +101,7 @@ class Writer:
 
     def close(self, units: Sequence[Unit]) -> None:
         for unit in units:
-            self.wait(unit)
+            self.finish_write(unit)
         self._thread.shutdown(wait=True)
 
 

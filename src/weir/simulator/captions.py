@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from weir.algebra.memory import MemoryBag
 from weir.simulator.counters import Counters
-from weir.simulator.run import Run
+from weir.simulator.run import FinishedRun
 from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, RECEIVED, Event
 
 PLAIN, DIM, RIGHT, WRONG = "plain", "dim", "right", "wrong"
@@ -49,7 +49,7 @@ def contents(event: Event) -> list[str]:
     return [text for text in texts if len(text) <= _ROWS]
 
 
-def standing(run: Run, event: Event) -> Remark:
+def standing(run: FinishedRun, event: Event) -> Remark:
     """Where the view state of an event stands: the source states it is the view of, or nowhere."""
     assert event.state is not None
     first, *others = run.places(event.state) or ("",)
@@ -60,16 +60,16 @@ def standing(run: Run, event: Event) -> Remark:
     return Remark(f"{first} or {len(others)} more" if others else first, RIGHT)
 
 
-def beginning(run: Run) -> Event:
+def beginning(run: FinishedRun) -> Event:
     """The view before anything happened, as if it had been committed."""
     return Event(COMMITTED, view=run.states[0], state=0)
 
 
-def title(run: Run) -> str:
+def title(run: FinishedRun) -> str:
     return f"{run.scenario.title} · {run.algorithm.facts.name}"
 
 
-def summary(run: Run) -> list[Remark]:
+def summary(run: FinishedRun) -> list[Remark]:
     """What came of it: the level, the view as it is and as it should be, the costs."""
     converged = run.final == run.expected
     remarks = [Remark(run.level, RIGHT if converged else WRONG, "level held")]

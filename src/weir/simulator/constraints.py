@@ -9,7 +9,7 @@ from weir.algebra.catalog import Relation, Table
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Row
-from weir.simulator.source import SimulatedSource, Tables
+from weir.simulator.source import SimulatedSource, TableBags
 
 
 def require_constraints(source: SimulatedSource, tables: Mapping[Relation, Table]) -> None:
@@ -21,7 +21,7 @@ def require_constraints(source: SimulatedSource, tables: Mapping[Relation, Table
                 raise WeirError(f"{when}, {relation} {problem}; mend the scenario's rows or changes")
 
 
-def _problems(table: Table, bag: MemoryBag, state: Tables) -> Iterator[str]:
+def _problems(table: Table, bag: MemoryBag, state: TableBags) -> Iterator[str]:
     if any(weight < 0 for _, weight in bag.items()):
         yield "lacks a row that was deleted"
     if table.key:

@@ -33,7 +33,7 @@ from weir.simulator.captions import (
     summary,
     title,
 )
-from weir.simulator.run import Run
+from weir.simulator.run import FinishedRun
 from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, RECEIVED, Event
 
 NARROWEST, WIDEST = 60, 120
@@ -43,7 +43,7 @@ _LINES = 4  # of one event; what is longer ends in …
 _LABELS = 12  # columns of the labels under the diagram
 
 
-def draw(run: Run, width: int = 100) -> list[Text]:
+def draw(run: FinishedRun, width: int = 100) -> list[Text]:
     """The run as lines of at most ``width`` columns (within what is readable)."""
     width = max(NARROWEST, min(WIDEST, width))
     lanes = _Lanes.of(tuple(run.scenario.sources), width)
@@ -139,14 +139,14 @@ def _put(line: Text, column: int, sign: str, style: str) -> Text:
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
-def _first_state(run: Run, lanes: _Lanes) -> Iterator[Text]:
+def _first_state(run: FinishedRun, lanes: _Lanes) -> Iterator[Text]:
     begin = beginning(run)
     remark = standing(run, begin)
     line = lanes.mark(lanes.view, MARKS[remark.tone], STYLES[remark.tone])
     yield from _beside(lanes, line, [Remark(caption(begin)), _marked(remark)])
 
 
-def _event(run: Run, event: Event, lanes: _Lanes) -> Iterator[Text]:
+def _event(run: FinishedRun, event: Event, lanes: _Lanes) -> Iterator[Text]:
     if event.state is not None:
         remark = standing(run, event)
         yield from _beside(lanes, _view_line(event, lanes, remark), [Remark(caption(event)), _marked(remark)])

@@ -29,7 +29,7 @@ class TooManyStates(WeirError):
     """A scenario too large for every schedule of it to be explored."""
 
 
-History = tuple[MemoryBag, ...]
+ViewStates = tuple[MemoryBag, ...]
 STATE_LIMIT = 3_000_000
 _DEFAULT_ORDER = (DELIVER, ANSWER, RUN, IDLE)
 _RESTING_ORDER = (RUN, DELIVER, ANSWER, IDLE)  # idle messages never end: nobody waits for them
@@ -40,7 +40,7 @@ class Exploration:
     """What exploring found: every different history with the shortest schedule to it."""
 
     scenario: Scenario
-    histories: dict[History, Schedule] = field(default_factory=dict)
+    histories: dict[ViewStates, Schedule] = field(default_factory=dict)
     schedules: int = 0  # how many schedules that stands for
     states: int = 0  # how many different states were visited
 

@@ -19,12 +19,12 @@ from weir.simulator.step import Schedule
 from weir.simulator.trace import Event, Trace
 from weir.simulator.world import World
 
-Driver = Callable[[World], Schedule]  # takes a world to its end and tells the steps
+WorldDriver = Callable[[World], Schedule]  # takes a world to its end and tells the steps
 _PLACING = ("complete", "strong", "consistency", "weak", "weak-eca")  # whose witnesses place every state, best first
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """What came of one schedule. ``states[0]`` is the view before anything happened."""
 
     scenario: Scenario
@@ -79,12 +79,12 @@ class Run:
         return failed
 
 
-def run(scenario: Scenario, algorithm: type[Algorithm], steps: Schedule = (), unchecked: bool = False) -> Run:
+def run(scenario: Scenario, algorithm: type[Algorithm], steps: Schedule = (), unchecked: bool = False) -> FinishedRun:
     """Runs the given steps, then what they leave open in the default order."""
     return drive(scenario, algorithm, lambda world: run_listed(world, steps), unchecked)
 
 
-def drive(scenario: Scenario, algorithm: type[Algorithm], driver: Driver, unchecked: bool = False) -> Run:
+def drive(scenario: Scenario, algorithm: type[Algorithm], driver: WorldDriver, unchecked: bool = False) -> FinishedRun:
     """Runs a scenario to its end as ``driver`` decides, and watches."""
     world = scenario.begin(algorithm, unchecked)
     trace, counters = Trace.of(world), Counters()
@@ -92,7 +92,7 @@ def drive(scenario: Scenario, algorithm: type[Algorithm], driver: Driver, unchec
     schedule = driver(world)
     reads = [world.states[at] for at in world.reads] if world.reads else None
     verdict = check(scenario.lattice, world.states, reads)
-    return Run(scenario, algorithm, schedule, tuple(trace.events), world.states, counters, verdict)
+    return FinishedRun(scenario, algorithm, schedule, tuple(trace.events), world.states, counters, verdict)
 
 
 def _sequence(states: tuple[MemoryBag, ...]) -> str:

@@ -52,7 +52,7 @@ from weir.consistency.replay import AnyVector
 from weir.messages import Change, GlobalTransaction, Update
 from weir.simulator.constraints import require_constraints
 from weir.simulator.literals import parse_changes, parse_rows, write_row, write_rows
-from weir.simulator.source import SimulatedSource, Tables, empty_tables
+from weir.simulator.source import SimulatedSource, TableBags, empty_tables
 from weir.simulator.step import Schedule, parse_step
 from weir.simulator.world import World, begin
 
@@ -104,7 +104,7 @@ class Scenario:
 
     def _source(self, name: str) -> SimulatedSource:
         own = {relation: bag for relation, bag in self.rows.items() if relation.source == name}
-        tables: Tables = {**empty_tables(self.catalog, name), **own}
+        tables: TableBags = {**empty_tables(self.catalog, name), **own}
         script = self._script(name)
         if not self.global_identifiers:
             script = tuple(replace(update, part_of=None) for update in script)

@@ -17,7 +17,7 @@ from weir.algebra.query import Query, evaluate_with
 from weir.algorithms.node import Node, Reaction
 from weir.messages import Answer, Ask, NodeMessage, Update
 
-Tables = Mapping[Relation, MemoryBag]
+TableBags = Mapping[Relation, MemoryBag]
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Reads:
 class SimulatedSource:
     """One source. It knows nothing of views."""
 
-    def __init__(self, name: str, tables: Tables, script: tuple[Update, ...]) -> None:
+    def __init__(self, name: str, tables: TableBags, script: tuple[Update, ...]) -> None:
         self.name = name
         self.script = script
-        self.states: list[Tables] = [dict(tables)]
+        self.states: list[TableBags] = [dict(tables)]
         for update in script:
             self.states.append(_after(self.states[-1], update))
         self._answers: dict[tuple[int, tuple[Query | Lookup, ...]], tuple[tuple[MemoryBag, ...], Reads]] = {}
@@ -65,7 +65,7 @@ class SimulatedSource:
         return tuple(bag for bag, _ in results), sum((reads for _, reads in results), Reads())
 
 
-def evaluate_at(tables: Tables, question: Query | Lookup) -> tuple[MemoryBag, Reads]:
+def evaluate_at(tables: TableBags, question: Query | Lookup) -> tuple[MemoryBag, Reads]:
     """A question's value over tables in memory, and what it reads."""
     if isinstance(question, Lookup):
         return _look_up(tables, question)
@@ -81,7 +81,7 @@ def evaluate_at(tables: Tables, question: Query | Lookup) -> tuple[MemoryBag, Re
     return value, sum(costs, Reads())
 
 
-def _look_up(tables: Tables, question: Lookup) -> tuple[MemoryBag, Reads]:
+def _look_up(tables: TableBags, question: Lookup) -> tuple[MemoryBag, Reads]:
     table = tables[question.relation]
     rows = answer(question, table)
     assert isinstance(rows, MemoryBag)
@@ -89,7 +89,7 @@ def _look_up(tables: Tables, question: Lookup) -> tuple[MemoryBag, Reads]:
     return rows, Reads(1, matched, table.cardinality)
 
 
-def _after(tables: Tables, update: Update) -> Tables:
+def _after(tables: TableBags, update: Update) -> TableBags:
     changed = dict(tables)
     for relation, delta in update.deltas:
         assert isinstance(delta, MemoryBag)
@@ -97,6 +97,6 @@ def _after(tables: Tables, update: Update) -> Tables:
     return changed
 
 
-def empty_tables(catalog: Catalog, source: str) -> Tables:
+def empty_tables(catalog: Catalog, source: str) -> TableBags:
     """Every table of a source, without rows."""
     return {r: MemoryBag.of(t.schema) for r, t in catalog.tables.items() if r.source == source}

@@ -33,14 +33,15 @@ from weir.consistency.checker import highest_level
 from weir.consistency.levels import NAMES
 from weir.messages import Answer
 from weir.simulator.cases import Size, built_in, generated
-from weir.simulator.explore import History, TooManyStates, every_schedule, run_at_random, run_listed
+from weir.simulator.explore import TooManyStates, ViewStates, every_schedule, run_at_random, run_listed
 from weir.simulator.scenario import Expectation, ListedSchedule, Scenario, write
 from weir.simulator.step import Schedule
 from weir.simulator.world import World
 
 MANY_VECTORS = 1000  # from here on the carried vectors are tried first
 HASTE = (None, 0.1, 0.4)  # of random runs, in turn (see run_at_random)
-CALM, CALMER = (0.15,), (0.03,)  # of long runs: what queues up in a hurry makes some algorithms ask exponentially much
+# Of long runs: what queues up in a hurry makes some algorithms ask exponentially much.
+LITTLE_HASTE, LEAST_HASTE = (0.15,), (0.03,)
 
 
 class SweepUncompensated(Sweep):
@@ -100,14 +101,15 @@ FULL = Effort(
     states=30_000, states_each=10_000,
     large=(
         Runs(Size(20, 3, 3, 5), 420), Runs(Size(10, 2, 4, 6), 100), Runs(Size(10, 3, 4, 8), 40),
-        Runs(Size(10, 4, 4, 12), 12, CALM), Runs(Size(5, 5, 5, 20), 8, CALMER), Runs(Size(5, 5, 5, 30), 8, CALMER),
+        Runs(Size(10, 4, 4, 12), 12, LITTLE_HASTE), Runs(Size(5, 5, 5, 20), 8, LEAST_HASTE),
+        Runs(Size(5, 5, 5, 30), 8, LEAST_HASTE),
     ),
     refused=(Runs(Size(10, 3, 3, 4), 500), Runs(Size(10, 2, 3, 4), 500)),
 )  # fmt: skip
 QUICK = Effort(
     (Size(4, 2, 3, 2), Size(4, 3, 3, 2), Size(2, 3, 3, 3)),
     states=2_500, states_each=1_500,
-    large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, CALM)),
+    large=(Runs(Size(4, 3, 3, 4), 30), Runs(Size(3, 3, 4, 6), 20), Runs(Size(2, 4, 4, 12), 10, LITTLE_HASTE)),
     refused=(Runs(Size(2, 3, 3, 4), 50), Runs(Size(2, 2, 3, 4), 50)),
 )  # fmt: skip
 
@@ -116,7 +118,7 @@ QUICK = Effort(
 
 
 @dataclass(frozen=True)
-class Finding:
+class FoundSchedule:
     """A schedule of a scenario, and the level it holds."""
 
     scenario: Scenario
@@ -129,7 +131,7 @@ class Cell:
 
     algorithm: type[Algorithm]
     kind: str
-    shortest: dict[str, Finding] = field(default_factory=dict)
+    shortest: dict[str, FoundSchedule] = field(default_factory=dict)
     by_parts: str = "complete"  # measured with every part of a global transaction as a transaction of its own
     explored: int = 0  # schedules, all of each small scenario
     by_lot: int = 0  # schedules, random ones
@@ -166,7 +168,7 @@ class Cell:
     def note(self, level: str, scenario: Scenario, schedule: Schedule) -> None:
         known = self.shortest.get(level)
         if known is None or len(schedule) < len(known.schedule):
-            self.shortest[level] = Finding(scenario, schedule)
+            self.shortest[level] = FoundSchedule(scenario, schedule)
 
     def counterexample(self) -> Scenario | None:
         """The shortest schedule that breaks the next level, as a scenario that says what happens there."""
@@ -256,7 +258,7 @@ def _note_refusal(row: Cell, scenario: Scenario) -> None:
             row.refused = str(problem)
 
 
-def _note_parts(row: Cell, scenario: Scenario, histories: Iterable[History]) -> None:
+def _note_parts(row: Cell, scenario: Scenario, histories: Iterable[ViewStates]) -> None:
     if row.kind == GLOBAL:
         lattice = in_parts(scenario).lattice
         levels = [row.by_parts, *(highest_level(lattice, history) for history in histories)]
@@ -277,7 +279,7 @@ def run_large(row: Cell, effort: Effort, seed: int) -> None:
 
 def _run_at_random(row: Cell, scenario: Scenario, runs: Runs, seed: int) -> None:
     start = scenario.begin(row.algorithm, unchecked=True)
-    judged: set[History] = set()
+    judged: set[ViewStates] = set()
     _note_refusal(row, scenario)
     row.scenarios += 1
     for number in range(runs.each):

@@ -14,7 +14,7 @@ from pathlib import Path
 from weir.algebra.errors import WeirError
 from weir.simulator.canvas import LINE, Box, Canvas, characters, text_box, text_width
 from weir.simulator.captions import PLAIN, Remark, beginning, caption, contents, shorten, standing, summary, title
-from weir.simulator.run import Run
+from weir.simulator.run import FinishedRun
 from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, RECEIVED, Event
 
 MARGIN, PAD = 24.0, 14.0
@@ -27,12 +27,12 @@ _NAME = 14  # characters of a name on an arrow
 _KINDS = {RAN: "update", ANSWERED: "answer", ASKED: "question", RECEIVED: "answer", DELIVERED: "question"}
 
 
-def draw_svg(run: Run) -> str:
+def draw_svg(run: FinishedRun) -> str:
     """The document."""
     return _Drawing(run).document()
 
 
-def write_svg(run: Run, path: Path) -> None:
+def write_svg(run: FinishedRun, path: Path) -> None:
     try:
         path.write_text(draw_svg(run), encoding="utf-8")
     except OSError as problem:
@@ -59,7 +59,7 @@ class _Row:
 class _Drawing:
     """Lays out the lanes, then draws from the top down."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: FinishedRun) -> None:
         self.run = run
         self.canvas = Canvas()
         self.rows = [self._row(event) for event in (beginning(run), *run.events)]

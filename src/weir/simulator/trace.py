@@ -14,7 +14,7 @@ from typing import Any
 from weir.algebra.catalog import Relation
 from weir.algebra.memory import MemoryBag
 from weir.messages import Answer, Ask, Commit, Message, NodeMessage, Send, Update
-from weir.simulator.source import Reads, Tables
+from weir.simulator.source import Reads, TableBags
 from weir.simulator.world import Sources, World
 
 RAN, ASKED, ANSWERED, DELIVERED, COMMITTED, READ = "ran", "asked", "answered", "delivered", "committed", "read"
@@ -110,11 +110,11 @@ class Trace:
         self.events.append(Event(READ, view=view, state=self._states))
 
     def _add(
-        self, kind: str, message: Update | Ask | Answer, sent: int | None = None, tables: Tables | None = None
+        self, kind: str, message: Update | Ask | Answer, sent: int | None = None, tables: TableBags | None = None
     ) -> None:
         self.events.append(Event(kind, message.source, *_said(message), sent, tables or {}))
 
-    def _changed_tables(self, update: Update) -> Tables:
+    def _changed_tables(self, update: Update) -> TableBags:
         """What the transaction's tables hold after it."""
         after = self._sources[update.source].states[self._positions[update.source]]
         return {relation: after[relation] for relation, _ in update.deltas}

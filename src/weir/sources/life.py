@@ -33,7 +33,7 @@ from enum import Enum
 from weir.sources.source import SourceError
 
 
-class State(Enum):
+class SourceState(Enum):
     """Where a source is in its life."""
 
     CLOSED = "closed"
@@ -44,7 +44,7 @@ class State(Enum):
     BROKEN = "broken"
 
 
-class Event(Enum):
+class SourceEvent(Enum):
     """What is asked of a source, or happens to it."""
 
     WATCH = "watch"
@@ -61,11 +61,11 @@ class Event(Enum):
     CLOSE = "close"
 
 
-CLOSED, OPEN, LOADING, FOLLOWING, HELD, BROKEN = State
-WATCH, LOAD, END_LOAD, RESUME, VISIT, HOLD, LOOK, READ, RELEASE, LOSE, FAIL, CLOSE = Event
+CLOSED, OPEN, LOADING, FOLLOWING, HELD, BROKEN = SourceState
+WATCH, LOAD, END_LOAD, RESUME, VISIT, HOLD, LOOK, READ, RELEASE, LOSE, FAIL, CLOSE = SourceEvent
 
 # What is not here is refused.
-TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+TRANSITIONS: Mapping[SourceState, Mapping[SourceEvent, SourceState]] = {
     CLOSED: {WATCH: OPEN, END_LOAD: CLOSED, RELEASE: CLOSED, LOSE: CLOSED, CLOSE: CLOSED},
     OPEN: {
         WATCH: OPEN, LOAD: LOADING, RESUME: FOLLOWING, END_LOAD: OPEN, RELEASE: OPEN, LOSE: OPEN, CLOSE: CLOSED,
@@ -88,7 +88,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 }  # fmt: skip
 
 # While these are under way, and if they fail, nobody knows what was delivered.
-UNDER_WAY: Mapping[Event, State] = {LOAD: OPEN, RESUME: OPEN}
+UNDER_WAY: Mapping[SourceEvent, SourceState] = {LOAD: OPEN, RESUME: OPEN}
 
 NO_BEGINNING = "call load or resume before visit"
 NOT_WATCHING = "call watch first"
@@ -99,7 +99,7 @@ NOTHING_TO_READ = "no load is open here and no snapshot held; read parts where l
 _VISITING = {CLOSED: NO_BEGINNING, OPEN: NO_BEGINNING, LOADING: LOAD_IS_OPEN, HELD: ALREADY_HELD}
 
 
-class Life:
+class SourceLife:
     """Where one source is, and what moves it."""
 
     def __init__(self, source: str) -> None:
@@ -107,18 +107,18 @@ class Life:
         self._source = source
         self._problem: SourceError | None = None  # why it is broken
 
-    def check(self, event: Event) -> State:
+    def check(self, event: SourceEvent) -> SourceState:
         """The state that follows; refuses what is not in the table."""
         following = TRANSITIONS[self.state].get(event)
         if following is None:
             raise self._refusal(event)
         return following
 
-    def move(self, event: Event) -> None:
+    def move(self, event: SourceEvent) -> None:
         self.state = self.check(event)
 
     @contextmanager
-    def during(self, event: Event) -> Iterator[None]:
+    def during(self, event: SourceEvent) -> Iterator[None]:
         """Moves when the block has ended well; a block that fails leaves the source where rule 2 says."""
         following = self.check(event)
         self.state = UNDER_WAY.get(event, self.state)
@@ -131,14 +131,14 @@ class Life:
         self._problem = problem
         return problem
 
-    def _refusal(self, event: Event) -> SourceError:
+    def _refusal(self, event: SourceEvent) -> SourceError:
         if event in (VISIT, HOLD) and self.state is BROKEN:
             assert self._problem is not None
             return self._problem
         return SourceError(f"source '{self._source}': {_refused(self.state, event)}")
 
 
-def _refused(state: State, event: Event) -> str:
+def _refused(state: SourceState, event: SourceEvent) -> str:
     if event in (VISIT, HOLD):
         return _VISITING[state]
     if event is LOOK:

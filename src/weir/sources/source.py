@@ -30,7 +30,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.messages import GlobalTransaction
 
-Position = str
+SourcePosition = str
 Answers = tuple[pa.Table, ...]  # per lookup its rows, exactly ``lookup.columns``, a row as often as it occurs
 TRANSACTION = "__transaction"
 LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
@@ -87,7 +87,7 @@ class Visit:
 
     transactions: tuple[Transaction, ...]
     changes: Mapping[Relation, pa.Table]
-    position: Position
+    position: SourcePosition
     truncations: Mapping[Relation, tuple[int, ...]] = field(default_factory=dict)
     snapshot: Any = None  # with ``hold``: a picklable token whose ``reader()`` reads it, in any process
 
@@ -105,7 +105,7 @@ class Partition:
 class Load:
     """A first load: every watched table at one position, in parts that may be read in parallel while it is open."""
 
-    position: Position
+    position: SourcePosition
     partitions: tuple[Partition, ...]
 
 
@@ -141,7 +141,7 @@ class Source(ABC):
         """Releases the load's snapshot."""
 
     @abstractmethod
-    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+    def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         """Deliver from here on what is not in ``position``. Raises LoadAgain when the log no longer reaches back.
 
         ``boundaries`` are later positions, of views that are ahead: no delivered transaction reaches across one. A
@@ -151,11 +151,11 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def order(self, position: Position) -> Any:
+    def order(self, position: SourcePosition) -> Any:
         """A sort key: of two positions of this source, the older one has the smaller."""
 
     @abstractmethod
-    def holds(self, position: Position, transaction: Transaction) -> bool:
+    def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         """Whether a position includes a transaction that is delivered (again)."""
 
     @abstractmethod
@@ -182,7 +182,7 @@ class Source(ABC):
         """Closes a held snapshot; without one it does nothing."""
 
     @abstractmethod
-    def acknowledge(self, position: Position) -> None:
+    def acknowledge(self, position: SourcePosition) -> None:
         """The warehouse has durably committed ``position``: the source may forget what is in it. Not called before."""
 
     @abstractmethod

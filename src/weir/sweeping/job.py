@@ -48,7 +48,7 @@ def sweep_on_spark(
 
 
 def _plain_job(spark: SparkSession, work: SweepTask) -> DataFrame:
-    return spark.range(0, work.tasks, 1, work.tasks).mapInArrow(work, ENVELOPE)
+    return spark.range(0, work.task_count, 1, work.task_count).mapInArrow(work, ENVELOPE)
 
 
 def _raw_job(spark: SparkSession, work: SweepTask, number: int) -> DataFrame:
@@ -66,7 +66,7 @@ def _raw_rows(spark: SparkSession, work: SweepTask, number: int, term: RawTerm) 
     numbering = replace(order.numbering, width=width(term.view))
     raw = replace(work, orders={number: replace(order, view=term.view, numbering=numbering)})
     types = ddl((*term.schema, Column(ARRIVAL, BIGINT), Column(WEIGHT, BIGINT)))
-    rows = spark.range(0, work.tasks, 1, work.tasks).mapInArrow(RawRowsTask(raw, number), types)
+    rows = spark.range(0, work.task_count, 1, work.task_count).mapInArrow(RawRowsTask(raw, number), types)
     if term.condition is not None:
         rows = rows.where(F.expr(term.condition.sql))
     selected = [F.expr(expression.sql).alias(name) for name, expression in term.output]

@@ -24,7 +24,7 @@ from weir.sources.source import Answers, SnapshotReader, SourceError
 from weir.sweeping.serving import Server
 
 _LOOPBACK = "127.0.0.1"
-Ask = Callable[[str, int, Sequence[Lookup]], Answers]  # source, round, lookups
+AskSource = Callable[[str, int, Sequence[Lookup]], Answers]  # source, round, lookups
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ def _listen(host: str) -> Listener:
 class LookupServer:
     """Answers tasks. Only who knows the key, which travels with the job, can ask; nothing is written anywhere."""
 
-    def __init__(self, ask: Ask, host: str = _LOOPBACK) -> None:
+    def __init__(self, ask: AskSource, host: str = _LOOPBACK) -> None:
         self._ask = ask
         self._key = secrets.token_bytes(32)
         self._server = Server("weir-lookups", _listen(host), self._key, self._serve)
 
-    def access(self, source: str, round_: int) -> ServedSnapshot:
+    def access_to(self, source: str, round_: int) -> ServedSnapshot:
         return ServedSnapshot(self._server.address, self._key, source, round_)
 
     def _serve(self, connection: Connection) -> None:

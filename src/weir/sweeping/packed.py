@@ -26,6 +26,7 @@ class PackedUpdates:
     def changes(
         self, relation: Relation, columns: Sequence[str], tag: str, factor: int, offset: int
     ) -> ArrowBag | None:
+        """A table's changes, each with its number times ``factor`` plus ``offset`` in the column ``tag``."""
         if relation not in self.tables:
             return None
         schema, table = self.tables[relation]
@@ -35,6 +36,7 @@ class PackedUpdates:
 
     @property
     def rows(self) -> int:
+        """Changed rows, of all tables."""
         return sum(table.num_rows for _, table in self.tables.values())
 
     def slices(self, count: int) -> list[PackedUpdates]:
@@ -49,5 +51,5 @@ class PackedUpdates:
                     part[relation] = (schema, table.slice(low, high - low).combine_chunks())
         return [PackedUpdates(part) for part in parts if part]
 
-    def only(self, relation: Relation) -> PackedUpdates:
+    def of_relation(self, relation: Relation) -> PackedUpdates:
         return PackedUpdates({relation: self.tables[relation]} if relation in self.tables else {})

@@ -43,6 +43,7 @@ class OneSlot:
     offset: int
 
     def changes(self, relation: Relation, columns: Sequence[str], tag: str, factor: int, offset: int) -> Bag | None:
+        """Those of the one slot, which its ``offset`` tells; the others have none."""
         return self.packed.changes(relation, columns, tag, factor, offset) if offset == self.offset else None
 
 
@@ -100,7 +101,7 @@ class _Task:
                 yield procedure.result
             return
         lookup = _asked(procedure)
-        arrived = self.arrived.only(lookup.relation)
+        arrived = self.arrived.of_relation(lookup.relation)
         for rows in _pieces(lookup, self.look, self.most_rows):
             yield from self._in_parts(procedure, lookup, rows, arrived)
             arrived = PackedUpdates({})

@@ -45,7 +45,7 @@ class SweepTask:
     most_tasks: int
 
     @property
-    def tasks(self) -> int:
+    def task_count(self) -> int:
         most = max(order.batch.rows for order in self.orders.values())
         return max(1, min(self.most_tasks, -(-most // ROWS_IN_SLICE)))
 
@@ -54,12 +54,12 @@ class SweepTask:
             with writing_letters(), _Readers(self.access, [order.view for order in self.orders.values()]) as readers:
                 for number, order in self.orders.items():
                     output = _Output(number, order.stager)
-                    for bag in self.swept(order, task, readers):
+                    for bag in self.swept_slices(order, task, readers):
                         output.add(_stored(bag, order))
                     yield from output.envelopes(readers.take_asked())
 
-    def swept(self, order: SweepOrder, task: int, readers: _Readers) -> Iterator[ArrowBag]:
-        slices = order.batch.slices(self.tasks)
+    def swept_slices(self, order: SweepOrder, task: int, readers: _Readers) -> Iterator[ArrowBag]:
+        slices = order.batch.slices(self.task_count)
         if task < len(slices):
             yield from swept(order.view, slices[task], order.arrived, readers.look, self.most_rows)
 
@@ -90,7 +90,7 @@ class RawRowsTask:
         order = self.work.orders[self.number]
         for task in _tasks(batches):
             with writing_letters(), _Readers(self.work.access, [order.view]) as readers:
-                for bag in self.work.swept(order, task, readers):
+                for bag in self.work.swept_slices(order, task, readers):
                     netted = _numbered(bag.table, order)  # Spark's expressions must not meet rows that cancel
                     yield from netted.combine_chunks().to_batches(max_chunksize=20_000)
 

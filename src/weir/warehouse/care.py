@@ -22,7 +22,7 @@ class Limits:
     few: int = 1_000  # rows of a log that never ask for a fold
 
     def ask_net(self, state: State) -> bool:
-        tail = state.only(TAIL)
+        tail = state.files_in(TAIL)
         too_long = state.rows(TAIL) > self.net_after or len(tail) > self.net_files
         return bool(tail) and (too_long or self.ask_fold(state))
 

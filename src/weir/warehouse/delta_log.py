@@ -54,18 +54,18 @@ class State:
     def names(self, *folders: str) -> list[str]:
         return [file.name for file in self.files if file.name.startswith(folders)]
 
-    def only(self, *folders: str) -> list[DataFile]:
+    def files_in(self, *folders: str) -> list[DataFile]:
         return [file for file in self.files if file.name.startswith(folders)]
 
     def bytes(self, *folders: str) -> int:
-        return sum(file.size for file in self.only(*folders))
+        return sum(file.size for file in self.files_in(*folders))
 
     def rows(self, *folders: str) -> int:
-        return sum(file.rows for file in self.only(*folders))
+        return sum(file.rows for file in self.files_in(*folders))
 
     def weights(self, *folders: str) -> tuple[float, float]:
         """Bounds of the weights in some files; where there are none, any will do."""
-        known = [file.weights or (-inf, inf) for file in self.only(*folders)] or [(1, 1)]
+        known = [file.weights or (-inf, inf) for file in self.files_in(*folders)] or [(1, 1)]
         return min(low for low, _ in known), max(high for _, high in known)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from weir.messages import Position
 from weir.warehouse.delta_log import DeltaLog, Outrun
 from weir.warehouse.errors import StoreError, Unsettled, WriterConflict
-from weir.warehouse.record import APPEND, FOLLOW, LOAD, Decided, Record, Step
+from weir.warehouse.record import APPEND, FOLLOW, LOAD, ArrivalStep, Decided, Record
 
 if TYPE_CHECKING:
     from weir.warehouse.store import Batch, ViewStore
@@ -37,11 +37,11 @@ class Follower:
     kind: str = APPEND  # or LOAD
     positions: Mapping[str, Position] | None = None
     arrivals: tuple[int, int] | None = None
-    steps: Sequence[Step] | None = None
+    steps: Sequence[ArrivalStep] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
-    def beside(self, deciding: Follower) -> Follower:
-        """With everything said."""
+    def completed_from(self, deciding: Follower) -> Follower:
+        """With the positions, arrivals and steps of the deciding table's commit, where it has none of its own."""
         return replace(
             self,
             positions=deciding.positions if self.positions is None else self.positions,

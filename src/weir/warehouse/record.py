@@ -9,7 +9,7 @@ from typing import Any
 from weir.messages import Position
 from weir.warehouse.statistics import DataFile
 
-Step = tuple[int, str, Position]  # an arrival number, its source, and that source's position after it
+ArrivalStep = tuple[int, str, Position]  # an arrival number, its source, and that source's position after it
 
 CREATE, LOAD, APPEND, NET, FOLD, FOLLOW = "create", "load", "append", "net", "fold", "follow"
 
@@ -31,7 +31,7 @@ class Record:
     arrivals: tuple[int, int] | None = None
     rows: int = 0
     bytes: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ArrivalStep, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict, hash=False)
     followers: tuple[Decided, ...] = ()
     leader: str = ""
@@ -134,5 +134,5 @@ class AsOf:
 NOW = AsOf()
 
 
-def steps_of(steps: Sequence[Step]) -> tuple[Step, ...]:
+def steps_of(steps: Sequence[ArrivalStep]) -> tuple[ArrivalStep, ...]:
     return tuple(sorted(steps, key=lambda step: step[0]))

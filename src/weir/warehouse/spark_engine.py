@@ -69,7 +69,7 @@ class SparkEngine:
 
     def _rows(self, state: State, hidden: bool = False) -> Weighted:
         """Every tuple once, with its weight; ``hidden``: those that are not visible, too."""
-        if not state.only(TAIL):
+        if not state.files_in(TAIL):
             return self._compacted(state)
         tail, highest = self._netted_tail(state)
         under = self._with_net(state)
@@ -96,7 +96,7 @@ class SparkEngine:
     def _with_net(self, state: State) -> Weighted:
         """Base and netted log; rows that the log takes away stay, with weight 0 or less."""
         kept, (low, high) = self._files(state, BASE, NET_NEW), state.weights(BASE, NET_NEW)
-        if not state.only(NET_OLD):
+        if not state.files_in(NET_OLD):
             return Weighted(kept.drop(ARRIVAL), low, high)
         old = self._files(state, NET_OLD).selectExpr(HASH, f"{WEIGHT} AS {CHANGE}")
         least, most = state.weights(NET_OLD)

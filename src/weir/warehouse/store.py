@@ -27,13 +27,13 @@ from weir.warehouse.delta_log import DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
-from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, AsOf, Decided, Record, Step, steps_of
+from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, ArrivalStep, AsOf, Decided, Record, steps_of
 from weir.warehouse.spark_engine import DRIVER_BYTES, SparkEngine
 from weir.warehouse.staging import Staged, Stager
 from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
 Batch: TypeAlias = pa.Table | DataFrame | Staged
-Engine: TypeAlias = ArrowEngine | SparkEngine
+StoreEngine: TypeAlias = ArrowEngine | SparkEngine
 Rewriting: TypeAlias = Callable[[State, int], list[DataFile]]
 
 
@@ -109,7 +109,7 @@ class ViewStore:
         positions: Mapping[str, Position],
         arrivals: tuple[int, int] | None,
         transaction_id: int,
-        steps: Sequence[Step] = (),
+        steps: Sequence[ArrivalStep] = (),
         notes: Mapping[str, str] | None = None,
         followers: Sequence[Follower] = (),
     ) -> Applied:
@@ -158,7 +158,7 @@ class ViewStore:
         check_distinct(self.log, followers)
         for each in followers:
             each.store._be_led_by(self, transaction)
-        parts, written = [own, *(each.beside(own) for each in followers)], list[Decided]()
+        parts, written = [own, *(each.completed_from(own) for each in followers)], list[Decided]()
         try:
             for part in parts:
                 written.append(part.store._write_part(part, transaction, self.place))
@@ -302,11 +302,11 @@ class ViewStore:
         """
         head = self.log.head()
         state = self.log.state(head.version)
-        if not state.only(TAIL) and not (kind == FOLD and state.only(NET_OLD, NET_NEW)):
+        if not state.files_in(TAIL) and not (kind == FOLD and state.files_in(NET_OLD, NET_NEW)):
             return None
         reach(COMPACTING)
         written = write(state, head.last_arrival)
-        removed = state.only(*folders)
+        removed = state.files_in(*folders)
         reach(COMPACTING)
         try:
             version = self._exchange(kind, state, removed, written)
@@ -343,7 +343,7 @@ class ViewStore:
         self.settle()  # files that wait for a follower's commit are no orphans
         return retention.clean_orphans(self.log, older_than)
 
-    def _engine(self, spark: SparkSession | None) -> Engine:
+    def _engine(self, spark: SparkSession | None) -> StoreEngine:
         return ArrowEngine(self.log) if spark is None else SparkEngine(self.log, spark)
 
 

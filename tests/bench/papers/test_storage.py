@@ -9,7 +9,7 @@ from weir.algebra.query import sub_updates, substitute, whole
 from weir.algebra.types import Row, Schema
 from weir.bench.papers.eca.data import R1, R2, R3, example_6
 from weir.bench.papers.eca.meter import view_tuples
-from weir.bench.papers.eca.storage import BlockReads, Storage, Term
+from weir.bench.papers.eca.storage import BlockReads, SignedTerm, Storage
 from weir.simulator.source import evaluate_at
 
 PAIR = Schema.parse("a int, b int")
@@ -26,8 +26,8 @@ SMALL = (
 )
 
 
-def one(row: Row, slot: int, weight: int = 1) -> Term:
-    return Term([[(row, weight)] if at == slot else None for at in range(3)])
+def one(row: Row, slot: int, weight: int = 1) -> SignedTerm:
+    return SignedTerm([[(row, weight)] if at == slot else None for at in range(3)])
 
 
 def test_a_clustering_index_reads_the_blocks_its_rows_lie_in() -> None:
@@ -57,7 +57,7 @@ def test_a_row_in_the_middle_probes_each_side_once() -> None:
 
 def test_recomputing_with_ample_memory_reads_every_block_once() -> None:
     """Two blocks each."""
-    joined, reads = stored(*SMALL).with_indexes(Term([None, None, None]))
+    joined, reads = stored(*SMALL).with_indexes(SignedTerm([None, None, None]))
     assert reads == BlockReads(6)
     assert len(joined) == 2 * 2 + 2 + 1
 
@@ -65,18 +65,18 @@ def test_recomputing_with_ample_memory_reads_every_block_once() -> None:
 def test_nested_loops_read_the_inner_relation_once_per_filling_of_the_outer_blocks() -> None:
     """Three relations of 2 blocks: 8 inner reads, 2 + 4 outer loads. Two of them: the outer fits in two blocks."""
     storage = stored(*SMALL)
-    joined, reads = storage.without_indexes(Term([None, None, None]))
+    joined, reads = storage.without_indexes(SignedTerm([None, None, None]))
     assert reads == BlockReads(inner=8, outer=6)
     assert len(joined) == 7
     assert storage.without_indexes(one((4, 20), 0))[1] == BlockReads(inner=2, outer=2)
-    both = Term([[((4, 20), 1)], None, [((6, 1), 1)]])
+    both = SignedTerm([[((4, 20), 1)], None, [((6, 1), 1)]])
     assert storage.without_indexes(both) == ([((4, 20), (20, 6), (6, 1))], BlockReads(inner=2))
 
 
 def test_a_deleted_row_makes_what_it_joins_with_deleted() -> None:
     """The weight is the product of the signs, the term's own among them."""
     assert one((4, 20), 0, weight=-1).weight(((4, 20), (20, 5), (5, 7))) == -1
-    twice = Term([[((4, 20), -1)], None, [((5, 7), -1)]], sign=-1)
+    twice = SignedTerm([[((4, 20), -1)], None, [((5, 7), -1)]], sign=-1)
     assert twice.weight(((4, 20), (20, 5), (5, 7))) == -1
 
 
@@ -92,6 +92,6 @@ def test_storage_and_simulator_answer_alike(position: int) -> None:
     assert len(query) == 9 + 54
     for bound in query:
         value, _ = evaluate_at(tables, (bound,))
-        term = Term([None if bag is None else list(bag.items()) for bag in bound.bindings], bound.sign)
+        term = SignedTerm([None if bag is None else list(bag.items()) for bag in bound.bindings], bound.sign)
         for joined, _ in (storage.with_indexes(term), storage.without_indexes(term)):
             assert view_tuples(term, joined, value) == value

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.sources.files.producer import put_csv, tear
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.proving.oracle import Follower, ask
+from weir.proving.oracle import ReplayedSource, ask
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.source import SchemaChanged, SourceError
 
@@ -46,7 +46,7 @@ def test_values_have_their_declared_types(source: FilesSource, tmp_path: Path) -
     """Quoted text with line ends and delimiters; nothing at all is NULL, quoted nothing is empty text."""
     text = f'{HEADER}\n"a ""b"",\nc",1,10.5,{WHOLE}\n"",2,,,,,,,,\n,3,-0.01,,,,,nan,,\n'
     put_csv(tmp_path, "sale", "1", text, rows=3)
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put_csv(tmp_path, "sale", "2", text.replace(",3,-0.01", ",3,-0.02"))
     assert follower.check().changes[SALE].num_rows == 2
     _, (rows,) = ask(source, [Lookup(SALE, COLUMNS[SALE])])
@@ -73,7 +73,7 @@ def test_a_value_that_does_not_fit_is_refused_by_place(
 ) -> None:
     """File, row (the header is row 1) and column; nothing of the snapshot is delivered."""
     put_csv(tmp_path, "sale", "1", f"{','.join(COLUMNS[SALE])}\n")
-    Follower(source, COLUMNS)
+    ReplayedSource(source, COLUMNS)
     fields = ["5" if name == "id" else "" for name in COLUMNS[SALE]]
     fields[COLUMNS[SALE].index(column)] = f'"{value}"'
     place = put_csv(tmp_path, "sale", "2", f"{','.join(COLUMNS[SALE])}\n4{',' * 8}\n{','.join(fields)}\n")
@@ -84,7 +84,7 @@ def test_a_value_that_does_not_fit_is_refused_by_place(
 def test_rows_of_another_length_and_bytes_that_are_no_text_are_refused(source: FilesSource, tmp_path: Path) -> None:
     """Too few fields: never taken for NULLs. Invalid UTF-8: never replaced."""
     put_csv(tmp_path, "sale", "1", f"{HEADER}\n")
-    Follower(source, COLUMNS)
+    ReplayedSource(source, COLUMNS)
     place = put_csv(tmp_path, "sale", "2", f"{HEADER}\na,1\n")
     with pytest.raises(SourceError, match=r"data.csv, row 2: CSV parse error: Expected 10 columns, got 2"):
         source.visit()
@@ -98,7 +98,7 @@ def test_rows_of_another_length_and_bytes_that_are_no_text_are_refused(source: F
 def test_a_lost_column_stops_the_source(source: FilesSource, tmp_path: Path) -> None:
     """With the columns that the file has."""
     put_csv(tmp_path, "sale", "1", f"{HEADER}\n")
-    Follower(source, COLUMNS)
+    ReplayedSource(source, COLUMNS)
     put_csv(tmp_path, "sale", "2", f"{HEADER.replace('price', 'prize')}\n")
     with pytest.raises(SchemaChanged, match="has no column 'price'; it has note, id, prize"):
         source.visit()
@@ -118,7 +118,7 @@ def test_types_must_be_declared(options: FilesOptions, tmp_path: Path) -> None:
 def test_a_torn_file_is_held_back(source: FilesSource, tmp_path: Path) -> None:
     """By the manifest's bytes, and by its rows when it tells only those."""
     put_csv(tmp_path, "sale", "1", f"{HEADER}\n" + "".join(f"a,{n},,,,,,,,\n" for n in range(100)))
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     place = put_csv(tmp_path, "sale", "2", f"{HEADER}\n" + "".join(f"a,{n},,,,,,,,\n" for n in range(100)))
     tear(place / "data.csv")
     assert follower.check().transactions == ()
@@ -136,7 +136,7 @@ def test_single_files_count_when_renames_are_trusted(
     (tmp_path / "sale").mkdir()
     (tmp_path / "sale" / "1.csv").write_text(f"{HEADER}\na,1,,,,,,,,\n")
     source = FilesSource(replace(options, trust_renames=True), spark)
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     (tmp_path / "sale" / "_2.csv").write_text(f"{HEADER}\na,2,,,,,,,,\n")
     assert follower.check().transactions == ()
     (tmp_path / "sale" / "_2.csv").rename(tmp_path / "sale" / "2.csv")
@@ -149,7 +149,7 @@ def test_copies_are_kept_where_the_options_say(options: FilesOptions, spark: Spa
     work = tmp_path / "work"
     put_csv(tmp_path / "in", "sale", "1", f"{HEADER}\n")
     source = FilesSource(replace(options, folder=str(tmp_path / "in"), work=str(work)), spark)
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put_csv(tmp_path / "in", "sale", "2", f"{HEADER}\na,1,,,,,,,,\n")
     position = follower.check().position
     assert sorted(p.name for p in (work / "sale").iterdir()) == ["1", "2"]

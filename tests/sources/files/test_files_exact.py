@@ -19,7 +19,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.proving.oracle import Follower
+from weir.proving.oracle import ReplayedSource
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.files.position import parts_of
 from weir.sources.source import LoadAgain
@@ -60,7 +60,7 @@ def test_load_and_changes_make_every_snapshot(spark: SparkSession, tmp_path: Pat
     """After each visit the replay is the newest snapshot delivered, and every lookup equals it."""
     dice, number = random.Random(seed), 0
     put(tmp_path, "things", name(0), content(seed, 0), parts=2)
-    follower = Follower(FilesSource(FilesOptions("lake", str(tmp_path)), spark), COLUMNS)
+    follower = ReplayedSource(FilesSource(FilesOptions("lake", str(tmp_path)), spark), COLUMNS)
     for _ in range(4):
         for _ in range(dice.randrange(1, 3)):
             number += 1
@@ -73,7 +73,7 @@ def counted(rows: Rows) -> Counter[str]:
     return Counter(map(repr, rows))
 
 
-def replayed(follower: Follower) -> Counter[str]:
+def replayed(follower: ReplayedSource) -> Counter[str]:
     return Counter({repr(row): count for row, count in follower.replay.tables[THINGS].items()})
 
 
@@ -141,7 +141,7 @@ def test_nothing_is_wrong_beside_a_producer_that_also_fails(spark: SparkSession,
     """Every visit's replay is exactly the snapshot that its position names; the last one arrives."""
     seed, dice = 7, random.Random(1)
     put(tmp_path, "things", name(0), content(seed, 0))
-    follower = Follower(FilesSource(FilesOptions("lake", str(tmp_path)), spark), COLUMNS)
+    follower = ReplayedSource(FilesSource(FilesOptions("lake", str(tmp_path)), spark), COLUMNS)
     context = multiprocessing.get_context("spawn")
     done = context.Value("b", 0, lock=False)
     producer = context.Process(target=produce, args=(str(tmp_path), seed, done), daemon=True)
@@ -154,7 +154,7 @@ def test_nothing_is_wrong_beside_a_producer_that_also_fails(spark: SparkSession,
     assert parts_of(follower.position, "lake")["things"][0] == name(SNAPSHOTS - 1)
 
 
-def visited(follower: Follower, dice: random.Random, seed: int) -> int:
+def visited(follower: ReplayedSource, dice: random.Random, seed: int) -> int:
     try:
         visit = follower.check(lookups(dice))
     except LoadAgain:  # the producer took away the very snapshot that was just delivered: load afresh

@@ -17,7 +17,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import normalise_row
-from weir.proving.oracle import Follower
+from weir.proving.oracle import ReplayedSource
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.source import SourceError
 
@@ -65,7 +65,7 @@ def test_values_are_the_same_by_every_way(
 ) -> None:
     """As Python values they are what was written; a lookup by each of them finds its row; removing them is exact."""
     write(tmp_path, "1", cases, use_deprecated_int96_timestamps=old)
-    follower = Follower(source, {T: tuple(cases)})
+    follower = ReplayedSource(source, {T: tuple(cases)})
     schema = source.describe().tables[0].schema
     written = zip(*([*values, None] for _, values in cases.values()), strict=True)
     loaded = {normalise_row(row, schema) for row in follower.replay.tables[T]}
@@ -95,7 +95,7 @@ def test_poison_is_refused_by_name(
     """What no value of ours can be stops the source, by load, by difference and by lookup, with file and column."""
     bad = pa.Array.from_buffers(type_, 1, stored.buffers())
     write(tmp_path, "1", {"v": (type_, [])})
-    Follower(source, {T: ("v",)})
+    ReplayedSource(source, {T: ("v",)})
     pq.write_table(pa.table({"v": bad}), tmp_path / "t" / "2.parquet")
     with pytest.raises(SourceError, match=rf"2.parquet, column 'v': .*({message})"):
         source.visit()

@@ -18,7 +18,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
-from weir.proving.oracle import Follower, ask
+from weir.proving.oracle import ReplayedSource, ask
 from weir.sources.files import FilesOptions, FilesSource, take_snapshot
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, SourceError
 
@@ -48,7 +48,7 @@ def changes_of(table: pa.Table) -> list[tuple[object, ...]]:
 def test_the_difference_of_two_snapshots_is_one_transaction(source: FilesSource, tmp_path: Path) -> None:
     """Rows that came, went, changed or occur another number of times; NaN and NULL are equal to themselves."""
     put(tmp_path, "things", "2024-01-01", [(1, "a", 1.0), (2, None, NAN), (3, "x", 0.0), (3, "x", -0.0)], parts=2)
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put(
         tmp_path, "things", "2024-01-02", [(1, "b", 1.0), (2, None, NAN), (3, "x", 0.0), (4, "n", None), (4, "n", None)]
     )
@@ -60,7 +60,7 @@ def test_the_difference_of_two_snapshots_is_one_transaction(source: FilesSource,
 def test_several_new_snapshots_are_as_many_transactions(source: FilesSource, tmp_path: Path) -> None:
     """In the order of their names; one that changes nothing is none."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put(tmp_path, "things", "2", [(2, "a", 1.0)])
     put(tmp_path, "things", "3", [(2, "a", 1.0)])
     put(tmp_path, "things", "4", [(1, "a", 1.0)])
@@ -106,7 +106,7 @@ def torn_ways(folder: Path) -> Iterator[str]:
 def test_a_snapshot_that_is_not_whole_deletes_nothing(source: FilesSource, tmp_path: Path) -> None:
     """It is held back with a reason, the answers come from the last one; a whole one then goes on."""
     put(tmp_path, "things", "1", [(number, "a", 1.0) for number in range(50)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     for reason in torn_ways(tmp_path):
         visit = follower.check()
         assert visit.transactions == ()
@@ -130,7 +130,7 @@ def test_files_of_one_name_belong_together(source: FilesSource, tmp_path: Path) 
     """A name is delivered once every watched table has it, as one transaction over all."""
     for table in ("things", "notes"):
         put(tmp_path, table, "1", [(1, table, 1.0)])
-    follower = Follower(source, {**COLUMNS, NOTES: ("id",)})
+    follower = ReplayedSource(source, {**COLUMNS, NOTES: ("id",)})
     put(tmp_path, "things", "2", [(2, "a", 1.0)])
     assert follower.check().transactions == ()
     assert source.held_back[0].problem == "snapshot '2' waits for the same of notes"
@@ -145,7 +145,7 @@ def test_tables_may_go_their_own_way(options: FilesOptions, spark: SparkSession,
     put(tmp_path, "things", "a", [(1, "a", 1.0)])
     put(tmp_path, "notes", "x", [(1, "a", 1.0)])
     source = FilesSource(replace(options, together=False), spark)
-    follower = Follower(source, {**COLUMNS, NOTES: ("id",)})
+    follower = ReplayedSource(source, {**COLUMNS, NOTES: ("id",)})
     put(tmp_path, "notes", "y", [(2, "a", 1.0)])
     assert [transaction.identifier for transaction in follower.check().transactions] == ["y/notes"]
     put(tmp_path, "things", "b", [])
@@ -157,13 +157,13 @@ def test_resuming_goes_on_behind_the_position(
 ) -> None:
     """What was delivered and not committed comes again; what was committed does not."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put(tmp_path, "things", "2", [(2, "a", 1.0)])
     source.visit()  # lost before its commit
     again = FilesSource(options, spark)
     again.watch(COLUMNS)
     again.resume(follower.position)
-    resumed = Follower(again, COLUMNS, follower.replay)
+    resumed = ReplayedSource(again, COLUMNS, follower.replay)
     assert len(resumed.check().transactions) == 1
     again.resume(resumed.position)
     assert again.visit().transactions == ()
@@ -175,7 +175,7 @@ def test_a_needed_snapshot_that_is_gone_means_load_again(
 ) -> None:
     """Never a guess about what was in it."""
     place = put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     shutil.rmtree(place)
     put(tmp_path, "things", "2", [(2, "a", 1.0)])
     if damage.startswith("changed"):
@@ -197,7 +197,7 @@ def test_a_needed_snapshot_that_is_gone_means_load_again(
 def test_another_shape_stops_the_source(source: FilesSource, tmp_path: Path, schema: pa.Schema, message: str) -> None:
     """Before anything is delivered from it."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    Follower(source, COLUMNS)
+    ReplayedSource(source, COLUMNS)
     put(tmp_path, "things", "2", [], schema)
     for _ in range(2):
         with pytest.raises(SchemaChanged, match=message):
@@ -207,7 +207,7 @@ def test_another_shape_stops_the_source(source: FilesSource, tmp_path: Path, sch
 def test_columns_that_no_view_uses_may_come_and_go(source: FilesSource, tmp_path: Path) -> None:
     """Only the watched ones matter."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put(tmp_path, "things", "2", [(1, "a", 1.0)], pa.schema([*list(ITEM)[:3], ("more", pa.int8())]))
     assert follower.check().transactions == ()
 
@@ -227,7 +227,7 @@ def test_a_declared_key_is_checked(options: FilesOptions, spark: SparkSession, t
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
     source = FilesSource(replace(options, keys={"things": ("id",)}), spark)
     assert source.describe().tables[0].key == ("id",)
-    Follower(source, {THINGS: ("name",)})
+    ReplayedSource(source, {THINGS: ("name",)})
     bad: list[list[tuple[object, ...]]] = [[(1, "a"), (1, "b")], [(None, "a")]]
     for at, rows in enumerate(bad):
         place = put(tmp_path, "things", f"2{at}", rows)
@@ -242,7 +242,7 @@ def test_lookups_bring_the_rows_of_the_keys(source: FilesSource, tmp_path: Path)
     evil = "'; DROP TABLE things; -- `\\\""
     rows = [(1, "a", 0.0), (2, evil, NAN), (3, None, -0.0), (4, "a", 1.5), (None, "a", 2.5)]
     put(tmp_path, "things", "1", rows, parts=3)
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
 
     def lookup(schema: str, *keys: tuple[object, ...]) -> Lookup:
         parsed = Schema.parse(schema)
@@ -263,7 +263,7 @@ def test_lookups_bring_the_rows_of_the_keys(source: FilesSource, tmp_path: Path)
 def test_a_held_snapshot_is_read_elsewhere(source: FilesSource, tmp_path: Path) -> None:
     """The token travels, and still shows the old state when a newer one was delivered."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    Follower(source, COLUMNS)
+    ReplayedSource(source, COLUMNS)
     token = pickle.loads(pickle.dumps(source.visit(hold=True).snapshot))
     put(tmp_path, "things", "2", [])
     source.release()
@@ -280,7 +280,7 @@ def test_old_snapshots_are_deleted_only_when_asked(
 ) -> None:
     """By default acknowledging touches nothing of the user's."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put(tmp_path, "things", "2", [(2, "a", 1.0)])
     position = follower.check().position
     source.acknowledge(position)
@@ -294,7 +294,7 @@ def test_a_table_without_a_log_becomes_snapshots(source: FilesSource, spark: Spa
     """take_snapshot writes what any DataFrame holds, and refuses to write over one."""
     frame = spark.sql("SELECT 1L id, 'a' name, 1.5D price, timestamp'2024-01-01 00:00:00' seen")
     assert take_snapshot(frame, str(tmp_path), "things") < take_snapshot(frame, str(tmp_path), "things")
-    follower = Follower(source, {THINGS: ("id", "seen")})
+    follower = ReplayedSource(source, {THINGS: ("id", "seen")})
     take_snapshot(frame.union(frame), str(tmp_path), "things", "9")
     visit = follower.check()
     assert visit.changes[THINGS].num_rows == 1
@@ -307,7 +307,7 @@ def test_a_table_without_a_log_becomes_snapshots(source: FilesSource, spark: Spa
 def test_odd_names_are_just_names(source: FilesSource, tmp_path: Path, name: str) -> None:
     """Of snapshots: no pattern, no escape."""
     put(tmp_path, "things", "!", [(1, "a", 1.0)])
-    follower = Follower(source, COLUMNS)
+    follower = ReplayedSource(source, COLUMNS)
     put(tmp_path, "things", name, [(2, "a", 1.0)])
     assert len(follower.check().transactions) == 1
 

@@ -10,13 +10,13 @@ import pytest
 from tests.sources.mariadb.conftest import Place as Database
 from tests.sources.mariadb.conftest import changes, whole
 from weir.proving.oracle import rows_of
-from weir.sources.mysql.position import LogPosition, Place
+from weir.sources.mysql.position import BinlogPlace, LogPosition
 from weir.sources.source import SourceError
 
 
-def end_of_log(place: Database) -> Place:
+def end_of_log(place: Database) -> BinlogPlace:
     file, offset, *_ = place.run("SHOW MASTER STATUS")[0]
-    return Place(file, offset)
+    return BinlogPlace(file, offset)
 
 
 def wait_for_checkpoint(place: Database) -> None:
@@ -41,7 +41,7 @@ def test_a_place_counts_only_in_a_settled_file(place: Database) -> None:
     place.run("FLUSH BINARY LOGS")
     wait_for_checkpoint(place)
     header = end_of_log(place)
-    mixed = Place(header.file, 900_000)
+    mixed = BinlogPlace(header.file, 900_000)
     assert snapshots._sure(mixed) is None  # the file was not known to be settled before the snapshot
     assert snapshots._sure(mixed) == header  # settled, and without transactions: only its end can be meant
     place.run("INSERT INTO t VALUES (1)")
@@ -55,7 +55,7 @@ def test_an_idle_server_answers_after_its_log_has_turned(place: Database) -> Non
     """
     place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     source = place.source({"t": ("a",)})
-    last = Place("b.0", 0)
+    last = BinlogPlace("b.0", 0)
     for number in range(3):
         place.run("FLUSH BINARY LOGS")
         for hold in (False, True, False):

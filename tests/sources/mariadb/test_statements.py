@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weir.sources.mysql.describe import has_right, setting_findings
-from weir.sources.mysql.position import LogPosition, Place
+from weir.sources.mysql.position import BinlogPlace, LogPosition
 from weir.sources.mysql.statements import meaning
 from weir.sources.mysql.version import Version
 
@@ -133,8 +133,8 @@ def test_rights() -> None:
 
 def test_positions_are_ordered_by_number_and_kept_as_text() -> None:
     """File numbers outgrow six digits; a position survives being written down."""
-    assert Place("b.999999", 500) < Place("b.1000000", 4) < Place("b.1000000", 5)
+    assert BinlogPlace("b.999999", 500) < BinlogPlace("b.1000000", 4) < BinlogPlace("b.1000000", 5)
     position = LogPosition(
-        Place("my:bin.000001", 7), Place("my:bin.000001", 4), 5, "1", "0-1-2", "0-1-1", ("X'61',X'',1",)
+        BinlogPlace("my:bin.000001", 7), BinlogPlace("my:bin.000001", 4), 5, "1", "0-1-2", "0-1-1", ("X'61',X'',1",)
     )
     assert LogPosition.parse(str(position)) == position

@@ -17,7 +17,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.proving.oracle import ask
 from weir.sources.postgres.catalogue import read_keys, read_tables
-from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.lookup import LookupTable, _condition, fetch
 
 T = Relation("pg", "t")
@@ -44,7 +44,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How the server finds the rows of every lookup, if it may."""
     told: list[str] = []
 
-    def explain_and_fetch(connection: Connection, query: sql.Composable, *rest: Any) -> pa.Table:
+    def explain_and_fetch(connection: PostgresConnection, query: sql.Composable, *rest: Any) -> pa.Table:
         connection.execute("SET LOCAL enable_seqscan = off")
         told.append("\n".join(line for (line,) in connection.execute(sql.SQL("EXPLAIN ") + query)))
         return fetch(connection, query, *rest)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from weir.sources.postgres.pgoutput import (
     Begin,
     ColumnShape,
-    Commit,
+    CommitRecord,
     IdentityMissing,
     LogicalMessage,
     Origin,
@@ -53,7 +53,7 @@ def update(old: tuple[Cell, ...], new: tuple[Cell, ...], mark: bytes = b"O") -> 
 def test_begin_and_commit() -> None:
     """Begin tells where the commit record lies and the 32-bit id; commit tells where it ends."""
     assert decode(b"B" + struct.pack(">QQI", 100, 5, 42)) == Begin(100, 42)
-    assert decode(b"C\0" + struct.pack(">QQQ", 100, 148, 5)) == Commit(100, 148)
+    assert decode(b"C\0" + struct.pack(">QQQ", 100, 148, 5)) == CommitRecord(100, 148)
 
 
 def test_relation() -> None:

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Row = tuple[Any, ...]
-Change = tuple[int, Row | None]  # a key, and its row afterwards; None: it is gone
+JournalRow = tuple[Any, ...]
+JournalChange = tuple[int, JournalRow | None]  # a key, and its row afterwards; None: it is gone
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One transaction. ``identity`` is what the source calls it: a transaction id, a log number, a GTID."""
 
     source: str
     identity: str
-    changes: Sequence[Change]
+    changes: Sequence[JournalChange]
 
 
 class Journal:
@@ -32,7 +32,7 @@ class Journal:
         self._turn = threading.Lock()
         self.count = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         line = json.dumps([entry.source, entry.identity, entry.changes])
         with self._turn:
             self._file.write(line + "\n")
@@ -43,8 +43,8 @@ class Journal:
         self._file.close()
 
 
-def read_journal(path: Path) -> Iterator[Entry]:
+def read_journal(path: Path) -> Iterator[JournalEntry]:
     with path.open(encoding="utf-8") as file:
         for line in file:
             source, identity, changes = json.loads(line)
-            yield Entry(source, identity, [(key, None if row is None else tuple(row)) for key, row in changes])
+            yield JournalEntry(source, identity, [(key, None if row is None else tuple(row)) for key, row in changes])

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from weir.proving.soak.journal import Entry, Row
-from weir.proving.soak.replay import COLUMNS, Replay, Rows
+from weir.proving.soak.journal import JournalEntry, JournalRow
+from weir.proving.soak.replay import COLUMNS, JournalRows, ShopReplay
 from weir.sources.source import Source, Transaction
 from weir.warehouse.columns import ARRIVAL, WEIGHT
 from weir.warehouse.record import APPEND, LOAD, AsOf, Record
@@ -53,15 +53,15 @@ class Recorded:
     """Walks over the commits of a view that was kept at level ``complete``."""
 
     def __init__(
-        self, store: ViewStore, sources: Mapping[str, Source], first: Mapping[str, Mapping[int, Row]],
-        journal: Iterable[Entry], merging: Collection[str] = (),
+        self, store: ViewStore, sources: Mapping[str, Source], first: Mapping[str, Mapping[int, JournalRow]],
+        journal: Iterable[JournalEntry], merging: Collection[str] = (),
     ) -> None:  # fmt: skip
         """``merging``: sources that may tell several transactions together under the name of the last one."""
         self.store, self.sources, self._merging = store, sources, merging
-        self.findings, self.replay = Findings(), Replay()
+        self.findings, self.replay = Findings(), ShopReplay()
         for source, rows in first.items():
             self.replay.apply(source, rows.items())
-        self._waiting: defaultdict[str, dict[str, Entry]] = defaultdict(dict)  # not yet arrived, by identity
+        self._waiting: defaultdict[str, dict[str, JournalEntry]] = defaultdict(dict)  # not yet arrived, by identity
         for entry in journal:
             self._waiting[entry.source][entry.identity] = entry
         self._vector: dict[str, object] = {}
@@ -105,9 +105,9 @@ class Recorded:
         if changes:
             self.findings.tell(f"version {record.version} holds rows of arrivals it does not name: {sorted(changes)}")
 
-    def _arrive(self, arrival: int, steps: list[tuple[str, str]], stored: Rows) -> None:
+    def _arrive(self, arrival: int, steps: list[tuple[str, str]], stored: JournalRows) -> None:
         entries = [entry for source, position in steps for entry in self._step(source, position)]
-        expected: Rows = Counter()
+        expected: JournalRows = Counter()
         for entry in entries:
             expected.update(self.replay.apply(entry.source, entry.changes))
         expected = Counter({row: count for row, count in expected.items() if count})
@@ -122,7 +122,7 @@ class Recorded:
             extra, missing = _some(stored - expected), _some(expected - stored)
             self.findings.tell(f"arrival {arrival} ({names}) changes {extra} too much and {missing} too little")
 
-    def _step(self, source: str, position: str) -> list[Entry]:
+    def _step(self, source: str, position: str) -> list[JournalEntry]:
         """The transactions that this step brings; a position that was there before brings none."""
         if self._vector.get(source) == position:
             return []
@@ -132,12 +132,12 @@ class Recorded:
         found = self._waiting[source].pop(position, None)
         return [found] if found is not None else self._take(source, position)
 
-    def _take_up_to(self, source: str, number: int) -> list[Entry]:
+    def _take_up_to(self, source: str, number: int) -> list[JournalEntry]:
         """Where names are numbers in the order of the commits."""
         waiting = self._waiting[source]
         return [waiting.pop(identity) for identity in list(waiting) if int(identity) <= number]
 
-    def _take(self, source: str, position: str) -> list[Entry]:
+    def _take(self, source: str, position: str) -> list[JournalEntry]:
         """Those that a position holds and that have not arrived yet: it is not one transaction's own name."""
         if _NAME.fullmatch(position):
             return []  # the name of a transaction that nobody wrote, or that has arrived before
@@ -152,23 +152,23 @@ class Recorded:
 
     # -- what is stored ------------------------------------------------------------------------------------------------
 
-    def _stored(self, as_of: AsOf) -> Rows:
+    def _stored(self, as_of: AsOf) -> JournalRows:
         return Counter(dict(_rows(self.store.read_arrow(as_of, counted=True))))
 
-    def _changes(self, version: int) -> defaultdict[int, Rows]:
+    def _changes(self, version: int) -> defaultdict[int, JournalRows]:
         """A commit's own rows, by arrival."""
         added = [unquote(action["add"]["path"]) for action in self.store.log.actions(version) if "add" in action]
         table = self.store.place.read_parquet([name for name in added if name.startswith(TAIL)], self.store.log.arrow)
-        found: defaultdict[int, Rows] = defaultdict(Counter)
+        found: defaultdict[int, JournalRows] = defaultdict(Counter)
         for (row, weight), arrival in zip(_rows(table), table.column(ARRIVAL).to_pylist(), strict=True):
             found[arrival][row] += weight
         return defaultdict(Counter, {at: Counter({r: n for r, n in rows.items() if n}) for at, rows in found.items()})
 
 
-def _some(rows: Rows) -> str:
+def _some(rows: JournalRows) -> str:
     return f"{dict(rows.most_common(3))}{' and more' if len(rows) > 3 else ''}"
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[Row, int]]:
+def _rows(table: pa.Table) -> Iterator[tuple[JournalRow, int]]:
     columns = [table.column(name).to_pylist() for name in COLUMNS]
     yield from zip(zip(*columns, strict=True), table.column(WEIGHT).to_pylist(), strict=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 from weir.proving.kinds import Login
 from weir.proving.soak.databases import TABLES
-from weir.proving.soak.journal import Change, Entry, Journal, Row
+from weir.proving.soak.journal import Journal, JournalChange, JournalEntry, JournalRow
 
 _IDENTITY = {
     "postgres": "SELECT pg_current_xact_id()::text",
@@ -41,7 +41,7 @@ class Pool:
 POOLS = {"crm": Pool(200), "sales": Pool(500, 200), "shop": Pool(1500, 500)}
 
 
-def first_rows(seed: int) -> dict[str, dict[int, Row]]:
+def first_rows(seed: int) -> dict[str, dict[int, JournalRow]]:
     """About two thirds of the keys are there at the beginning."""
     dice, numbers = random.Random(seed), count(1)
     return {
@@ -50,12 +50,12 @@ def first_rows(seed: int) -> dict[str, dict[int, Row]]:
     }
 
 
-def _row(source: str, dice: random.Random, number: int) -> Row:
+def _row(source: str, dice: random.Random, number: int) -> JournalRow:
     """``number`` is unique, so that every change changes something."""
     return (f"name {number}",) if source == "crm" else (dice.randint(1, POOLS[source].parents), number)
 
 
-class Writer:
+class SoakWriter:
     """One connection to one source."""
 
     def __init__(self, source: str, login: Login, seed: int, numbers: Iterator[int]) -> None:
@@ -65,7 +65,7 @@ class Writer:
         self._mark = login.mark
         self._connection: Any = None
 
-    def transaction(self) -> Entry | None:
+    def transaction(self) -> JournalEntry | None:
         """One transaction of a few changes; None when no row was touched."""
         connection = self._connected()
         cursor = connection.cursor()
@@ -77,13 +77,13 @@ class Writer:
             return None
         identity = "" if self._driver == "mariadb" else self._identity(cursor)
         cursor.execute("COMMIT")
-        return Entry(self.source, identity or self._identity(cursor), changes)
+        return JournalEntry(self.source, identity or self._identity(cursor), changes)
 
     def _identity(self, cursor: Any) -> str:
         cursor.execute(_IDENTITY[self._driver])
         return str(cursor.fetchone()[0])
 
-    def _change(self, cursor: Any, key: int) -> Iterator[Change]:
+    def _change(self, cursor: Any, key: int) -> Iterator[JournalChange]:
         """Deletes now and then, else changes the row, else inserts it: the table keeps its size."""
         if self._dice.random() < 0.25:
             if self._do(cursor, f"DELETE FROM {self._table} WHERE {self._key} = {self._mark}", key):
@@ -127,7 +127,7 @@ def _connect(login: Login) -> Any:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrafficPlan:
     """How much is written: ``rate`` transactions per second at every source, by ``writers`` threads each."""
 
     logins: Mapping[str, Login]  # by source
@@ -140,19 +140,19 @@ class Plan:
         return json.dumps(asdict(self))
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> TrafficPlan:
         found = json.loads(text)
         return cls(**{**found, "logins": {source: Login(**each) for source, each in found["logins"].items()}})
 
 
-def write(plan: Plan, journal: Journal, stop: threading.Event) -> list[BaseException]:
+def write(plan: TrafficPlan, journal: Journal, stop: threading.Event) -> list[BaseException]:
     """Writes until the time is over or ``stop`` is set; what went wrong in a writer."""
     problems: list[BaseException] = []
     end, threads = time.monotonic() + plan.seconds, []
     for at, (source, login) in enumerate(plan.logins.items()):
         numbers = count(1_000_000 * (plan.seed % 1000 + 1))
         for number in range(plan.writers):
-            writer = Writer(source, login, plan.seed * 1000 + at * 100 + number, numbers)
+            writer = SoakWriter(source, login, plan.seed * 1000 + at * 100 + number, numbers)
             arguments = (writer, plan.rate / plan.writers, journal, end, stop, problems)
             threads.append(threading.Thread(target=_keep_writing, args=arguments))
     for thread in threads:
@@ -163,7 +163,7 @@ def write(plan: Plan, journal: Journal, stop: threading.Event) -> list[BaseExcep
 
 
 def _keep_writing(
-    writer: Writer, rate: float, journal: Journal, end: float, stop: threading.Event, problems: list[BaseException]
+    writer: SoakWriter, rate: float, journal: Journal, end: float, stop: threading.Event, problems: list[BaseException]
 ) -> None:
     due = time.monotonic()
     try:
@@ -181,7 +181,7 @@ def _keep_writing(
 
 
 def main() -> int:
-    plan, journal, stop = Plan.parse(sys.argv[1]), Journal(Path(sys.argv[2])), threading.Event()
+    plan, journal, stop = TrafficPlan.parse(sys.argv[1]), Journal(Path(sys.argv[2])), threading.Event()
     threading.Thread(target=_stop_at_the_end_of_input, args=(stop,), daemon=True).start()
     began = time.monotonic()
     problems = write(plan, journal, stop)

@@ -16,8 +16,8 @@ import pymysql
 from weir.algebra.errors import WeirError
 from weir.proving.databases import MariadbDatabase
 from weir.proving.stress import LONGEST_ABSENCE, Workload
-from weir.proving.writers import IDENTIFIERS, Writer
-from weir.sources.mysql.position import Place
+from weir.proving.writers import IDENTIFIERS, StressWriter
+from weir.sources.mysql.position import BinlogPlace
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.source import MysqlSource
 from weir.sources.source import Source
@@ -33,7 +33,7 @@ _LOOK_EVERY = 25  # transactions, for what a dead writer left behind
 
 
 @dataclass
-class MariadbWriter(Writer):
+class MariadbWriter(StressWriter):
     """Also commits in two phases, now and then in the name of a writer that was killed between them, and truncates."""
 
     two_phase: float = 0.04  # shares of the transactions
@@ -114,20 +114,20 @@ def finish_prepared(connection: Any, whose: Callable[[int], bool], dice: random.
 class _PlaceBeside(Snapshots):
     """Planted: the end of the log, read beside the snapshot."""
 
-    def _open_told(self, tables: Sequence[str]) -> Place:
+    def _open_told(self, tables: Sequence[str]) -> BinlogPlace:
         self.before = self._look_before()
         self._begin()
         self._touch(self.connection, tables)
         with self._guard.cursor() as cursor:
             cursor.execute(self.version.log_status)
             file, offset, *_ = cursor.fetchone()
-        return Place(file, int(offset))
+        return BinlogPlace(file, int(offset))
 
 
 class _HeaderCounts(Snapshots):
     """Planted: a place in a file that is not settled counts like any other."""
 
-    def _sure(self, place: Place) -> Place | None:
+    def _sure(self, place: BinlogPlace) -> BinlogPlace | None:
         return place
 
 
@@ -141,7 +141,7 @@ class _NoLock(Snapshots):
 class XaAsTold(MysqlSource):
     """Planted: XA transactions count as visible as soon as they are logged."""
 
-    def _follow(self, place: Place) -> None:
+    def _follow(self, place: BinlogPlace) -> None:
         super()._follow(place)
         self._assembler_now.unsettled.clear()
 
@@ -186,7 +186,7 @@ class MariadbWorkload(Workload):
         source.snapshots_class = self._planted.get(self.mutation, Snapshots)
         return source
 
-    def writer(self, number: int, seed: int) -> Writer:
+    def writer(self, number: int, seed: int) -> StressWriter:
         shares = {"two_phase": self.traffic.two_phase, "truncating": self.traffic.truncating}
         return MariadbWriter(number, seed, self.database.login, **shares)
 

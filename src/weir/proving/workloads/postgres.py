@@ -18,7 +18,7 @@ from psycopg import sql
 from weir.proving.databases import PostgresDatabase
 from weir.proving.stress import Workload
 from weir.proving.workloads.postgres_naive import CutAtLogPosition, DeliverUpToFence, NumberedLog, WithoutLock
-from weir.proving.writers import Operation, Unknown, Writer
+from weir.proving.writers import StressWriter, Unknown, WriteOperation
 from weir.sources.postgres.base import PostgresBase
 from weir.sources.postgres.replication import PostgresSource
 from weir.sources.postgres.triggers import PostgresTriggersSource
@@ -36,7 +36,7 @@ _SCHEMA = (
 
 
 @dataclass
-class PostgresWriter(Writer):
+class PostgresWriter(StressWriter):
     """A writer with TRUNCATE, two-phase commit, and now and then a stricter isolation or a looser commit."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
@@ -67,7 +67,7 @@ class PostgresWriter(Writer):
         finish_prepared(cursor, "prepared < now() - interval '1 second'")
 
     @property
-    def operations(self) -> Sequence[tuple[Operation, float]]:  # type: ignore[override]
+    def operations(self) -> Sequence[tuple[WriteOperation, float]]:  # type: ignore[override]
         return (*super().operations, (self.truncate, 0.3))
 
     def truncate(self, cursor: Any, identifier: int) -> int:

@@ -6,16 +6,16 @@ from typing import Any
 
 from psycopg import sql
 
-from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.pgoutput import Begin
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.replication import PostgresSource
-from weir.sources.postgres.transactions import Assembler, Decoded
+from weir.sources.postgres.transactions import Decoded, TransactionAssembler
 from weir.sources.postgres.triggers import PostgresTriggersSource
-from weir.sources.postgres.visibility import Snapshot
+from weir.sources.postgres.visibility import PostgresSnapshot
 
 
-class _ByLogPosition(Assembler):
+class _ByLogPosition(TransactionAssembler):
     """Takes the order of the log for the order of visibility: delivers what lies before ``cut``, visible or not."""
 
     cut = 0
@@ -26,7 +26,7 @@ class _ByLogPosition(Assembler):
         seen = begin.final_lsn < self._done or (self._done == 0 and self._delivered.shows(self._xid))
         self._current = None if seen else Decoded(self._xid, begin.final_lsn)
 
-    def deliver(self, snapshot: Snapshot) -> list[Decoded]:
+    def deliver(self, snapshot: PostgresSnapshot) -> list[Decoded]:
         before = [transaction for transaction in self.waiting if transaction.commit < self.cut]
         self.waiting = [transaction for transaction in self.waiting if transaction.commit >= self.cut]
         self._delivered, self._done = snapshot, self.cut
@@ -38,7 +38,7 @@ class DeliverUpToFence(PostgresSource):
 
     _assembler: _ByLogPosition
 
-    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+    def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         super()._log_open(connection, position)
         self._assembler = _ByLogPosition(self.name, self._watched.values(), position.snapshot)
 
@@ -53,7 +53,7 @@ class CutAtLogPosition(DeliverUpToFence):
 
     _place = 0
 
-    def _log_fence(self, snapshot: Snapshot) -> None:
+    def _log_fence(self, snapshot: PostgresSnapshot) -> None:
         row = self._connected().execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
         assert row is not None
         self._place = int(row[0])
@@ -80,7 +80,7 @@ class NumberedLog(PostgresTriggersSource):
     def _news(self) -> sql.Composable:
         return sql.SQL(" WHERE seq > {}").format(self._last)
 
-    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+    def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         super()._log_open(connection, position)
         self._last = 0
         found = [self._read_log(connection, w.facts, w.columns, relation) for relation, w in self._watched.items()]
@@ -92,7 +92,7 @@ class NumberedLog(PostgresTriggersSource):
         ]
         self._last = max(shown, default=0)
 
-    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> Any:
+    def _log_within(self, connection: PostgresConnection, snapshot: PostgresSnapshot, quiet: bool) -> Any:
         found = super()._log_within(connection, snapshot, quiet)
         tables = found[1].values() if found is not None else ()
         self._last = max([self._last, *(seq for table in tables for seq in table["__seq"].to_pylist())])

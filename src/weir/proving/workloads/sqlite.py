@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from weir.algebra.hops import Lookup
 from weir.proving.stress import Workload
-from weir.proving.writers import Operation, Writer
+from weir.proving.writers import StressWriter, WriteOperation
 from weir.sources.source import Answers, Source, Visit
 from weir.sources.sqlite.options import SqliteOptions
-from weir.sources.sqlite.source import Ends, Snapshot, SqliteSource
+from weir.sources.sqlite.source import Ends, ReadTransaction, SqliteSource
 
 _SCHEMA = (
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY, growth INTEGER)",
@@ -23,7 +23,7 @@ _SCHEMA = (
 
 
 @dataclass
-class SqliteWriter(Writer):
+class SqliteWriter(StressWriter):
     """Writes to the file, with INSERT OR REPLACE among its operations and recursive triggers on now and then."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
@@ -41,7 +41,7 @@ class SqliteWriter(Writer):
         cursor.execute("BEGIN IMMEDIATE")
 
     @property
-    def operations(self) -> Sequence[tuple[Operation, int]]:
+    def operations(self) -> Sequence[tuple[WriteOperation, int]]:
         return (*super().operations, (self.replace_item, 3), (self.replace_by_update, 1), (self.clear_loose, 1))
 
     def replace_item(self, cursor: Any, identifier: int) -> int:
@@ -77,7 +77,7 @@ class _OtherSnapshot(SqliteSource):
 class _LogLater(SqliteSource):
     """Planted: the tables are read first, then the log, outside one transaction."""
 
-    _tables: Snapshot | None = None
+    _tables: ReadTransaction | None = None
 
     def visit(self, hold: bool = False) -> Visit:
         self._tables = self._begin()
@@ -98,14 +98,14 @@ class _LogLater(SqliteSource):
 class _SplitInTwo(SqliteSource):
     """Planted: every change of the log ends a transaction."""
 
-    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+    def _ends(self, snapshot: ReadTransaction, after: int) -> Ends:
         return list(range(after + 1, snapshot.head.clock + 1)), None
 
 
 class _AllInOne(SqliteSource):
     """Planted: what one visit sees counts as one transaction."""
 
-    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+    def _ends(self, snapshot: ReadTransaction, after: int) -> Ends:
         return [snapshot.head.clock], None
 
 

@@ -10,14 +10,14 @@ from weir.algebra.catalog import Relation, Table
 from weir.algebra.types import Column, Schema
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.shapes import differences, read_columns, read_rows
-from weir.sources.files.snapshots import Incomplete, Shelf, Snapshot
+from weir.sources.files.snapshots import Incomplete, Shelf, TableSnapshot
 from weir.sources.source import LOAD_AGAIN, Description, Finding, SchemaChanged, SourceError
 
-Step = tuple[str, dict[Relation, Snapshot]]  # a name, and the tables that have a new snapshot of that name
+SnapshotStep = tuple[str, dict[Relation, TableSnapshot]]  # a name, and the tables that have a new snapshot of that name
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class FilesCatalogue:
     """The folder, as the options say to look at it."""
 
     options: FilesOptions
@@ -34,7 +34,7 @@ class Catalogue:
                 f"source '{self.options.name}': the folder {folder} cannot be read: {problem.strerror or problem}"
             ) from None
 
-    def newest(self, table: str) -> tuple[Snapshot | None, str]:
+    def newest(self, table: str) -> tuple[TableSnapshot | None, str]:
         """The newest complete snapshot, and why there is none newer."""
         shelf, reason = self.shelf(table), ""
         for name in reversed(shelf.names()):
@@ -63,7 +63,7 @@ class Catalogue:
             raise SourceError(f"table {relation}: the declared key names '{strangers[0]}', which is no column of it")
         return schema
 
-    def _columns(self, snapshot: Snapshot) -> tuple[Schema, dict[str, str]]:
+    def _columns(self, snapshot: TableSnapshot) -> tuple[Schema, dict[str, str]]:
         declared = self.options.declared(snapshot.table)
         if declared is not None:
             if binary := [c.name for c in declared if c.type.name == "binary" and snapshot.format == "csv"]:
@@ -78,7 +78,7 @@ class Catalogue:
         mapped, unmapped = read_columns(snapshot.files[0].path)
         return Schema(Column(name, type_) for name, type_ in mapped.items()), unmapped
 
-    def check_shape(self, relation: Relation, snapshot: Snapshot, wanted: Schema) -> None:
+    def check_shape(self, relation: Relation, snapshot: TableSnapshot, wanted: Schema) -> None:
         """Every Parquet file has the wanted columns, as they were; CSV is checked when it is converted."""
         for file in snapshot.files if snapshot.format == "parquet" else ():
             mapped, unmapped = read_columns(file.path)
@@ -91,9 +91,9 @@ class Catalogue:
 
     # -- steps ------------------------------------------------------------------------------------------------------
 
-    def steps(self, after: Mapping[Relation, str]) -> tuple[list[Step], tuple[Finding, ...]]:
+    def steps(self, after: Mapping[Relation, str]) -> tuple[list[SnapshotStep], tuple[Finding, ...]]:
         """The snapshots behind these names that can be delivered, in order, and the newer ones that must wait."""
-        found: dict[str, dict[Relation, Snapshot]] = {}
+        found: dict[str, dict[Relation, TableSnapshot]] = {}
         waiting: dict[str, list[str]] = {}
         for relation, name in after.items():
             for next_name, snapshot in self._complete(relation, name, waiting):
@@ -107,13 +107,13 @@ class Catalogue:
         held = [Finding("warning", text) for name in sorted(waiting) if name > last for text in waiting[name]]
         return sorted(found.items()), tuple(held)
 
-    def complete(self, relation: Relation) -> list[Snapshot]:
+    def complete(self, relation: Relation) -> list[TableSnapshot]:
         """All that are, in order."""
         return [snapshot for _, snapshot in self._complete(relation, "", {})]
 
     def _complete(
         self, relation: Relation, after: str, waiting: dict[str, list[str]]
-    ) -> Iterator[tuple[str, Snapshot]]:
+    ) -> Iterator[tuple[str, TableSnapshot]]:
         shelf = self.shelf(relation.table)
         for name in shelf.names(after):
             try:

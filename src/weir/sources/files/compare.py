@@ -17,11 +17,11 @@ from pyspark.sql import functions as f
 from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema
-from weir.sources.files.snapshots import Snapshot
+from weir.sources.files.snapshots import TableSnapshot
 from weir.sources.source import WEIGHT, SourceError
 
 
-def difference(spark: SparkSession, old: Snapshot, new: Snapshot, schema: Schema) -> pa.Table:
+def difference(spark: SparkSession, old: TableSnapshot, new: TableSnapshot, schema: Schema) -> pa.Table:
     """The rows that came (+1) and went (-1), each as often as it did."""
     signed = (
         frame(spark, new, schema)
@@ -46,7 +46,7 @@ def _one_by_one(table: pa.Table) -> pa.Table:
     return repeated.append_column(WEIGHT, pa.array(np.sign(np.repeat(weights, np.abs(weights))).astype(np.int8)))
 
 
-def broken_key(spark: SparkSession, snapshot: Snapshot, schema: Schema, key: Sequence[str]) -> str:
+def broken_key(spark: SparkSession, snapshot: TableSnapshot, schema: Schema, key: Sequence[str]) -> str:
     """A key that occurs twice, or a NULL in it; empty when the key holds."""
     columns = [f.col(backquoted(name)) for name in key]
     groups = frame(spark, snapshot, schema.only(key)).groupBy(*columns).count()
@@ -55,7 +55,7 @@ def broken_key(spark: SparkSession, snapshot: Snapshot, schema: Schema, key: Seq
     return ", ".join(str(found[0][name]) for name in key) if found else ""
 
 
-def frame(spark: SparkSession, snapshot: Snapshot, schema: Schema) -> DataFrame:
+def frame(spark: SparkSession, snapshot: TableSnapshot, schema: Schema) -> DataFrame:
     """The snapshot as a DataFrame of these columns. Days and moments are taken as they are written, whoever wrote."""
     reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     rows = reader.schema(ddl(schema)).parquet(*map(_literal, snapshot.paths))

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema
 from weir.sources.files.options import FilesOptions
-from weir.sources.files.snapshots import DataFile, Incomplete, Snapshot
+from weir.sources.files.snapshots import Incomplete, SourceFile, TableSnapshot
 from weir.sources.source import LOAD_AGAIN, SchemaChanged, SourceError
 
 _COLUMN = re.compile(r"In CSV column #(\d+): ")
@@ -34,7 +34,7 @@ class CsvCopies:
     options: FilesOptions
     folder: Path
 
-    def copy_of(self, snapshot: Snapshot, schema: Schema) -> Snapshot:
+    def copy_of(self, snapshot: TableSnapshot, schema: Schema) -> TableSnapshot:
         """The same snapshot as Parquet, made when it is not there yet."""
         folder = self.folder / snapshot.table / snapshot.name / f"{snapshot.fingerprint}-{_mark(schema)}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ class CsvCopies:
         for file, target in zip(snapshot.files, targets, strict=True):
             if not target.exists():
                 self._convert(file, target, schema, snapshot.table)
-        return replace(snapshot, format="parquet", files=tuple(map(DataFile.of, targets)), place=folder)
+        return replace(snapshot, format="parquet", files=tuple(map(SourceFile.of, targets)), place=folder)
 
     def forget_before(self, table: str, name: str) -> None:
         """Removes the copies of older snapshots."""
@@ -51,7 +51,7 @@ class CsvCopies:
             if folder.name < name:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _convert(self, file: DataFile, target: Path, schema: Schema, table: str) -> None:
+    def _convert(self, file: SourceFile, target: Path, schema: Schema, table: str) -> None:
         unfinished = target.with_name(f".{target.name}")
         header: list[str] = []
         try:

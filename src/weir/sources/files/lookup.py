@@ -19,7 +19,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.sources.arrow import arrow_schema, arrow_type
 from weir.sources.files.shapes import checked
-from weir.sources.files.snapshots import Snapshot
+from weir.sources.files.snapshots import TableSnapshot
 from weir.sources.source import Answers, SnapshotReader, SourceError
 
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
@@ -29,7 +29,7 @@ _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_
 class Shown:
     """What a visit answers from, per table; picklable, so that tasks can read the same snapshots."""
 
-    snapshots: Mapping[Relation, Snapshot]
+    snapshots: Mapping[Relation, TableSnapshot]
     schemas: Mapping[Relation, Schema]
 
     def reader(self) -> FilesReader:
@@ -51,7 +51,7 @@ class Shown:
         return found.select(lookup.columns)
 
 
-def read(snapshot: Snapshot, schema: Schema, condition: Any = None) -> pa.Table:
+def read(snapshot: TableSnapshot, schema: Schema, condition: Any = None) -> pa.Table:
     """The columns of a snapshot, in one table."""
     try:
         table = dataset(snapshot.paths, schema).to_table(columns=list(schema.names), filter=condition)

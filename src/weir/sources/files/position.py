@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterable, Mapping
 
 from weir.algebra.catalog import Relation
-from weir.sources.files.snapshots import Snapshot
-from weir.sources.source import Position, SourceError
+from weir.sources.files.snapshots import TableSnapshot
+from weir.sources.source import SourceError, SourcePosition
 
 
-def position_of(at: Mapping[Relation, Snapshot]) -> Position:
+def position_of(at: Mapping[Relation, TableSnapshot]) -> SourcePosition:
     facts = {relation.table: [snapshot.name, snapshot.fingerprint] for relation, snapshot in at.items()}
     return json.dumps(facts, sort_keys=True, ensure_ascii=False)
 
 
-def order_of(position: Position, source: str) -> list[str]:
+def order_of(position: SourcePosition, source: str) -> list[str]:
     """A sort key: tables only move on to greater names, so the names from the greatest on grow, and with a table more
     they grow too.
     """
@@ -27,14 +27,14 @@ def identifier_of(name: str, tables: Iterable[str]) -> str:
     return "/".join([name, *sorted(tables)])
 
 
-def holds(position: Position, identifier: str, source: str) -> bool:
+def holds(position: SourcePosition, identifier: str, source: str) -> bool:
     """Whether the tables that the transaction changed are at its snapshot or a later one."""
     parts = parts_of(position, source)
     name, *tables = identifier.split("/")
     return all(table in parts and parts[table][0] >= name for table in tables)
 
 
-def parts_of(position: Position, source: str) -> dict[str, tuple[str, str]]:
+def parts_of(position: SourcePosition, source: str) -> dict[str, tuple[str, str]]:
     """Table -> the snapshot's name and mark."""
     try:
         return {table: (str(name), str(mark)) for table, (name, mark) in json.loads(position).items()}

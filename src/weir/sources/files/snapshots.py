@@ -29,7 +29,7 @@ FORMATS = ("parquet", "csv")
 
 
 @dataclass(frozen=True)
-class DataFile:
+class SourceFile:
     """One file as it was when we looked."""
 
     path: Path
@@ -38,19 +38,19 @@ class DataFile:
     rows: int | None = None  # as the manifest promises
 
     @classmethod
-    def of(cls, path: Path, rows: int | None = None) -> DataFile:
+    def of(cls, path: Path, rows: int | None = None) -> SourceFile:
         facts = path.stat()
         return cls(path, facts.st_size, facts.st_mtime_ns, rows)
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TableSnapshot:
     """One complete snapshot of one table."""
 
     table: str
     name: str
     format: str
-    files: tuple[DataFile, ...]
+    files: tuple[SourceFile, ...]
     place: Path = field(compare=False)  # the folder or file that is the snapshot
 
     @property
@@ -66,7 +66,7 @@ class Snapshot:
     def is_unchanged(self) -> bool:
         """Whether every file is still the one we looked at."""
         try:
-            return all(DataFile.of(file.path, file.rows) == file for file in self.files)
+            return all(SourceFile.of(file.path, file.rows) == file for file in self.files)
         except OSError:
             return False
 
@@ -94,7 +94,7 @@ class Shelf:
         except OSError:
             return
 
-    def open(self, name: str) -> Snapshot:
+    def open(self, name: str) -> TableSnapshot:
         """The complete snapshot of this name, or Incomplete with the reason."""
         places = [path for path in self._entries() if _name(path) == name]
         if not places:
@@ -113,7 +113,7 @@ class Shelf:
                 hidden = path.rename(path.with_name(f"_{path.name}"))
                 shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink()
 
-    def _open(self, place: Path, name: str) -> Snapshot:
+    def _open(self, place: Path, name: str) -> TableSnapshot:
         files = _listed(place) if place.is_dir() else self._single(place)
         formats = {file.path.suffix.removeprefix(".") for file in files}
         if len(formats) > 1:
@@ -121,15 +121,15 @@ class Shelf:
         format_ = formats.pop() if formats else "parquet"
         if format_ == "parquet":
             _check_footers(files)
-        return Snapshot(self.table, name, format_, tuple(files), place)
+        return TableSnapshot(self.table, name, format_, tuple(files), place)
 
-    def _single(self, place: Path) -> list[DataFile]:
+    def _single(self, place: Path) -> list[SourceFile]:
         if place.suffix == ".csv" and not self.trust_renames:
             raise Incomplete(
                 "nothing tells whether a CSV file by itself is whole: put it into a folder with the marker "
                 f"{SUCCESS} or a {MANIFEST}, or set trust_renames = true if finished files are renamed into place"
             )
-        return [DataFile.of(place)]
+        return [SourceFile.of(place)]
 
 
 def _is_ours(path: Path) -> bool:
@@ -142,7 +142,7 @@ def _name(path: Path) -> str:
     return path.stem if path.suffix.removeprefix(".") in FORMATS and not path.is_dir() else path.name
 
 
-def _listed(folder: Path) -> list[DataFile]:
+def _listed(folder: Path) -> list[SourceFile]:
     """The files of a snapshot that is a folder, once its marker is there."""
     there = sorted(path for path in folder.iterdir() if not path.name.startswith(("_", ".")))
     if (folder / MANIFEST).exists():
@@ -153,10 +153,10 @@ def _listed(folder: Path) -> list[DataFile]:
         raise Incomplete(f"{strangers[0]} is neither a .parquet nor a .csv file (folders inside are not read)")
     if not there:
         raise Incomplete("it has a marker and no file: an empty table is a file without rows")
-    return [DataFile.of(path) for path in there]
+    return [SourceFile.of(path) for path in there]
 
 
-def _as_promised(folder: Path, there: set[str]) -> list[DataFile]:
+def _as_promised(folder: Path, there: set[str]) -> list[SourceFile]:
     """The files of the manifest, each as large as it says; no others."""
     try:
         promised = {str(file["name"]): file for file in json.loads((folder / MANIFEST).read_text("utf-8"))["files"]}
@@ -166,7 +166,7 @@ def _as_promised(folder: Path, there: set[str]) -> list[DataFile]:
         raise Incomplete(f"{missing[0]} is in its {MANIFEST} and not there ({len(missing)} missing)")
     if more := sorted(there - promised.keys()):
         raise Incomplete(f"{more[0]} is there and not in its {MANIFEST}")
-    files = [DataFile.of(folder / name, promised[name].get("rows")) for name in sorted(promised)]
+    files = [SourceFile.of(folder / name, promised[name].get("rows")) for name in sorted(promised)]
     for file in files:
         size = promised[file.path.name].get("bytes", file.size)
         if size != file.size:
@@ -178,7 +178,7 @@ def _as_promised(folder: Path, there: set[str]) -> list[DataFile]:
     return files
 
 
-def _check_footers(files: list[DataFile]) -> None:
+def _check_footers(files: list[SourceFile]) -> None:
     """A Parquet file ends with its footer: one that was cut has none."""
     for file in files:
         try:

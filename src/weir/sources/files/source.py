@@ -24,15 +24,15 @@ from pyspark.sql import SparkSession
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
-from weir.sources.files.catalogue import Catalogue, Step
+from weir.sources.files.catalogue import FilesCatalogue, SnapshotStep
 from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
 from weir.sources.files.lookup import Shown, batches
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
 from weir.sources.files.shapes import checked
-from weir.sources.files.snapshots import Incomplete, Snapshot
-from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, Life
+from weir.sources.files.snapshots import Incomplete, TableSnapshot
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.source import (
     LOAD_AGAIN,
     TRANSACTION,
@@ -42,9 +42,9 @@ from weir.sources.source import (
     Load,
     LoadAgain,
     Partition,
-    Position,
     Source,
     SourceError,
+    SourcePosition,
     Transaction,
     Visit,
 )
@@ -60,12 +60,12 @@ class FilesSource(Source):
     def __init__(self, options: FilesOptions, spark: SparkSession | None = None) -> None:
         self.options, self.name = options, options.name
         self.held_back: tuple[Finding, ...] = ()  # snapshots that the last look found and could not use yet
-        self._catalogue = Catalogue(options)
+        self._catalogue = FilesCatalogue(options)
         self._session = spark
-        self._life = Life(options.name)
+        self._life = SourceLife(options.name)
         self._watched: dict[Relation, Schema] = {}
         self._stored: dict[Relation, Schema] = {}  # watched columns and the key's
-        self._at: dict[Relation, Snapshot] = {}  # delivered
+        self._at: dict[Relation, TableSnapshot] = {}  # delivered
         self._boundaries: list[Mapping[str, str]] = []  # table -> snapshot's name, of views that are ahead
         self._beginning: set[Relation] = set()  # tables that no position has: followed from the next visit on
         self._held: Shown | None = None
@@ -104,8 +104,8 @@ class FilesSource(Source):
             self._at = self._newest()
             return Load(position_of(self._at), self._partitions(self._shown(self._at)))
 
-    def _newest(self) -> dict[Relation, Snapshot]:
-        at: dict[Relation, Snapshot] = {}
+    def _newest(self) -> dict[Relation, TableSnapshot]:
+        at: dict[Relation, TableSnapshot] = {}
         for _, moved in self._steps({}):
             at |= moved
         if missing := [relation for relation in self._watched if relation not in at]:
@@ -121,7 +121,7 @@ class FilesSource(Source):
             for path in snapshot.paths
         )
 
-    def _check_loadable(self, at: Mapping[Relation, Snapshot]) -> None:
+    def _check_loadable(self, at: Mapping[Relation, TableSnapshot]) -> None:
         for relation, snapshot in at.items():
             try:
                 self._check(relation, snapshot)
@@ -143,12 +143,12 @@ class FilesSource(Source):
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
-    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+    def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         with self._life.during(RESUME):
             self._held = None
             self._resume(position, boundaries)
 
-    def _resume(self, position: Position, boundaries: Sequence[Position]) -> None:
+    def _resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition]) -> None:
         later = [parts_of(boundary, self.name) for boundary in sorted(boundaries, key=self.order)]
         known = [parts_of(position, self.name), *later]
         at = {}
@@ -159,13 +159,13 @@ class FilesSource(Source):
         self._beginning = {relation for relation in at if not any(relation.table in one for one in known)}
         self._boundaries = [{table: name for table, (name, _) in parts.items()} for parts in later]
 
-    def order(self, position: Position) -> list[str]:
+    def order(self, position: SourcePosition) -> list[str]:
         return order_of(position, self.name)
 
-    def holds(self, position: Position, transaction: Transaction) -> bool:
+    def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         return holds(position, transaction.identifier, self.name)
 
-    def _first_of(self, relation: Relation, delivered: Sequence[str]) -> Snapshot:
+    def _first_of(self, relation: Relation, delivered: Sequence[str]) -> TableSnapshot:
         """Where a table begins that no position has: where the others are, if their snapshots belong together."""
         found = self._catalogue.complete(relation)
         if not found:
@@ -173,7 +173,7 @@ class FilesSource(Source):
         beside = [one for one in found if self.options.together and delivered and one.name <= delivered[0]]
         return beside[-1] if beside else found[0 if self.options.together else -1]
 
-    def _delivered(self, relation: Relation, name: str, mark: str) -> Snapshot:
+    def _delivered(self, relation: Relation, name: str, mark: str) -> TableSnapshot:
         """The snapshot that the warehouse has, still as it was."""
         try:
             snapshot = self._catalogue.shelf(relation.table).open(name)
@@ -207,7 +207,9 @@ class FilesSource(Source):
         self._held = shown
         return Visit(tuple(news.transactions), news.changes(), position_of(at), snapshot=self._held)
 
-    def _changes(self, at: Mapping[Relation, Snapshot], moved: Mapping[Relation, Snapshot]) -> dict[Relation, pa.Table]:
+    def _changes(
+        self, at: Mapping[Relation, TableSnapshot], moved: Mapping[Relation, TableSnapshot]
+    ) -> dict[Relation, pa.Table]:
         """What a step changes, per table; Incomplete when its files change meanwhile."""
         try:
             found = {relation: self._difference(relation, at[relation], new) for relation, new in moved.items()}
@@ -218,16 +220,16 @@ class FilesSource(Source):
         self._check_settled(moved)
         return found
 
-    def _check_settled(self, moved: Mapping[Relation, Snapshot]) -> None:
+    def _check_settled(self, moved: Mapping[Relation, TableSnapshot]) -> None:
         if not all(snapshot.is_unchanged() for snapshot in moved.values()):
             raise Incomplete("its files changed while they were read")
 
-    def _difference(self, relation: Relation, old: Snapshot, new: Snapshot) -> pa.Table:
+    def _difference(self, relation: Relation, old: TableSnapshot, new: TableSnapshot) -> pa.Table:
         self._check(relation, new)
         before, after = self._readable(relation, old), self._readable(relation, new)
         return checked(difference(self._spark, before, after, self._watched[relation]), str(new.place))
 
-    def _check(self, relation: Relation, snapshot: Snapshot) -> None:
+    def _check(self, relation: Relation, snapshot: TableSnapshot) -> None:
         """The snapshot has the watched columns, and its key is one."""
         self._catalogue.check_shape(relation, snapshot, self._stored[relation])
         key = self._key(relation)
@@ -239,7 +241,7 @@ class FilesSource(Source):
                 f"({example}) occurs twice or has a NULL; mend the snapshot or remove it, or change the declared key"
             )
 
-    def _check_there(self, at: Iterable[tuple[Relation, Snapshot]]) -> None:
+    def _check_there(self, at: Iterable[tuple[Relation, TableSnapshot]]) -> None:
         for relation, snapshot in at:
             if not snapshot.is_unchanged():
                 raise LoadAgain(
@@ -249,27 +251,27 @@ class FilesSource(Source):
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
-    def _steps(self, at: Mapping[Relation, Snapshot]) -> list[Step]:
+    def _steps(self, at: Mapping[Relation, TableSnapshot]) -> list[SnapshotStep]:
         """The snapshots after ``at``, in the order of their names; what must wait goes to ``held_back``."""
         steps, self.held_back = self._catalogue.steps(
             {relation: at[relation].name if relation in at else "" for relation in self._watched}
         )
         return steps
 
-    def _apart(self, steps: Iterable[Step]) -> Iterator[Step]:
+    def _apart(self, steps: Iterable[SnapshotStep]) -> Iterator[SnapshotStep]:
         """A step whose tables only some views have already, as two: one that they have, and one that they have not.
 
         So it was when a table's snapshot was late and came by itself.
         """
         for name, moved in steps:
-            groups: dict[int, dict[Relation, Snapshot]] = {}
+            groups: dict[int, dict[Relation, TableSnapshot]] = {}
             for relation, snapshot in moved.items():
                 ahead = sum(boundary.get(relation.table, "") >= name for boundary in self._boundaries)
                 groups.setdefault(-ahead, {})[relation] = snapshot
             for _, group in sorted(groups.items(), key=lambda item: item[0]):
                 yield name, group
 
-    def _readable(self, relation: Relation, snapshot: Snapshot) -> Snapshot:
+    def _readable(self, relation: Relation, snapshot: TableSnapshot) -> TableSnapshot:
         """The snapshot as Parquet."""
         if snapshot.format == "parquet":
             return snapshot
@@ -281,7 +283,7 @@ class FilesSource(Source):
             self._work = Path(self.options.work or tempfile.mkdtemp(prefix="weir-files-"))
         return CsvCopies(self.options, self._work)
 
-    def _shown(self, at: Mapping[Relation, Snapshot]) -> Shown:
+    def _shown(self, at: Mapping[Relation, TableSnapshot]) -> Shown:
         return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:
@@ -302,7 +304,7 @@ class FilesSource(Source):
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
-    def acknowledge(self, position: Position) -> None:
+    def acknowledge(self, position: SourcePosition) -> None:
         """Forgets copies of older snapshots; deletes older snapshots themselves only if the options say so."""
         for table, (name, _) in parts_of(position, self.name).items():
             if self._work is not None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Type
 from weir.sources.arrow import arrow_type
-from weir.sources.mysql.columns import Column, Tables, log_finish
+from weir.sources.mysql.columns import CharacterTables, MysqlColumn, log_finish
 from weir.sources.mysql.events import LogColumn, RowsPart, TableMap
 from weir.sources.mysql.rows import Decode, Layout, compile_layout
 from weir.sources.mysql.values import BadValue
@@ -19,11 +19,11 @@ from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, SchemaChanged, 
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedMysqlTable:
     """A table in use: the needed columns in the order the views want them, each with our type."""
 
     relation: Relation
-    columns: tuple[Column, ...]
+    columns: tuple[MysqlColumn, ...]
     types: tuple[Type, ...]
 
     @property
@@ -32,17 +32,17 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DecodingPlan:
     """How rows with one table map and one set of present columns are decoded: the kept values come in the log's
     order, ``order`` tells to which needed column each belongs.
     """
 
-    watched: Watched
+    watched: WatchedMysqlTable
     decode: Decode
     order: tuple[int, ...]
 
 
-def plan_rows(watched: Watched, table: TableMap, present: bytes) -> Plan:
+def plan_rows(watched: WatchedMysqlTable, table: TableMap, present: bytes) -> DecodingPlan:
     """Checks that the log's table is the one we know, and compiles its decoder."""
     places = {_place(watched, column, table): at for at, column in enumerate(watched.columns)}
     there = [at for at in range(len(table.columns)) if present[at // 8] >> at % 8 & 1]
@@ -56,10 +56,10 @@ def plan_rows(watched: Watched, table: TableMap, present: bytes) -> Plan:
                 "changes it, and load again"
             )
     fields = tuple(_field(watched, table, at, places) for at in there)
-    return Plan(watched, compile_layout(Layout(fields)), tuple(places[at] for at in there if at in places))
+    return DecodingPlan(watched, compile_layout(Layout(fields)), tuple(places[at] for at in there if at in places))
 
 
-def _place(watched: Watched, column: Column, table: TableMap) -> int:
+def _place(watched: WatchedMysqlTable, column: MysqlColumn, table: TableMap) -> int:
     if table.names is not None:
         if column.name not in table.names:
             raise _changed(watched, f"column '{column.name}' is gone")
@@ -69,16 +69,16 @@ def _place(watched: Watched, column: Column, table: TableMap) -> int:
     return column.place
 
 
-def _check_type(watched: Watched, known: Column, logged: LogColumn) -> None:
+def _check_type(watched: WatchedMysqlTable, known: MysqlColumn, logged: LogColumn) -> None:
     if logged.type != known.type_number or (known.log_detail is not None and logged.detail != known.log_detail):
         raise _changed(watched, f"column '{known.name}' is no longer {known.declared}")
 
 
-def _changed(watched: Watched, what: str) -> SchemaChanged:
+def _changed(watched: WatchedMysqlTable, what: str) -> SchemaChanged:
     return SchemaChanged(f"table {watched.relation} has changed: {what}; {LOAD_AGAIN}")
 
 
-def _field(watched: Watched, table: TableMap, at: int, places: Mapping[int, int]) -> Any:
+def _field(watched: WatchedMysqlTable, table: TableMap, at: int, places: Mapping[int, int]) -> Any:
     known = table.columns[at].field
     if known is None:
         raise SourceError(
@@ -92,11 +92,11 @@ def _field(watched: Watched, table: TableMap, at: int, places: Mapping[int, int]
 
 
 @dataclass
-class Changes:
+class TableChanges:
     """The rows of one table that a visit delivers, column by column."""
 
-    watched: Watched
-    tables: Tables
+    watched: WatchedMysqlTable
+    tables: CharacterTables
     raw: list[list[Any]] = field(init=False)
     weights: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Changes:
     def __post_init__(self) -> None:
         self.raw = [[] for _ in self.watched.columns]
 
-    def add(self, plan: Plan, part: RowsPart, number: int) -> None:
+    def add(self, plan: DecodingPlan, part: RowsPart, number: int) -> None:
         appends = [self.raw[at].append for at in plan.order]
         many = plan.decode(part.data, part.start, len(part.data), *appends)
         weights = {"insert": [1] * many, "delete": [-1] * many, "update": [-1, 1] * (many // 2)}
@@ -125,7 +125,7 @@ class Changes:
         )
 
 
-def finish_column(watched: Watched, column: Column, finish: Any, raw: Sequence[Any]) -> Any:
+def finish_column(watched: WatchedMysqlTable, column: MysqlColumn, finish: Any, raw: Sequence[Any]) -> Any:
     """The Arrow column; a value that cannot be held is refused by table, column and value."""
     try:
         return finish(raw)

@@ -40,7 +40,7 @@ ADVICE = {
 
 
 @dataclass(frozen=True)
-class Column:
+class MysqlColumn:
     """One column as ``information_schema`` tells it; ``place`` counts from 0 and is its place in the binlog's rows."""
 
     name: str
@@ -86,7 +86,7 @@ def _unquote(match: re.Match[str]) -> str:
     return "'" if match[1] is None else special.get(match[1], match[1])
 
 
-def our_type(column: Column) -> t.Type | str:
+def our_type(column: MysqlColumn) -> t.Type | str:
     """Our type, or a text that says why there is none."""
     kind = column.kind
     if "compressed" in column.declared.lower():
@@ -119,7 +119,7 @@ def our_type(column: Column) -> t.Type | str:
     return simple.get(kind) or f"{column.declared}: {ADVICE.get(kind, 'not a type of Spark')}"
 
 
-def _text_type(column: Column) -> t.Type | str:
+def _text_type(column: MysqlColumn) -> t.Type | str:
     known = column.characters in (*UTF8, *CODECS) or column.characters in SINGLE_BYTE or column.kind in ("enum", "set")
     return (
         t.STRING
@@ -133,21 +133,21 @@ SINGLE_BYTE = (
     "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866", "cp1250", "cp1251", "cp1256", "cp1257", "koi8r",
     "koi8u", "hebrew", "tis620", "greek", "armscii8", "geostd8", "keybcs2", "macce", "macroman", "dec8", "hp8", "swe7",
 )  # fmt: skip
-Tables = Mapping[str, str]  # character set -> its 256 characters
+CharacterTables = Mapping[str, str]  # character set -> its 256 characters
 
 
 # -- from an answer (binary protocol)
 # ---------------------------------------------------------------------------------------
 
 
-def answer_field(column: Column) -> Field:
+def answer_field(column: MysqlColumn) -> Field:
     if column.kind in INTEGERS:
         return Field(INTEGERS[column.kind][0][column.unsigned])
     fixed = {"float": "f", "double": "d", "year": "H"}.get(column.kind, "")
     return Field(fixed) if fixed else Field(prefix=1 if column.kind in ("date", "datetime", "timestamp") else 0)
 
 
-def answer_finish(column: Column, type_: t.Type) -> v.Finish:
+def answer_finish(column: MysqlColumn, type_: t.Type) -> v.Finish:
     """The text of an answer is UTF-8 whatever the column's character set: the connection asks for that."""
     arrow = arrow_type(type_)
     if column.kind in INTEGERS and type_.name == "decimal":
@@ -163,7 +163,7 @@ def answer_finish(column: Column, type_: t.Type) -> v.Finish:
     return v.utf8 if type_ == t.STRING else v.plain(arrow)
 
 
-def _bits(column: Column, arrow: pa.DataType) -> v.Finish:
+def _bits(column: MysqlColumn, arrow: pa.DataType) -> v.Finish:
     if column.precision == 1:
         return v.mapped(lambda raw: raw != b"\0", arrow)
     return v.mapped(v.bits, arrow) if column.precision < 64 else v.decimal_integers(arrow, v.bits)
@@ -179,7 +179,7 @@ def _through(convert: v.Convert, storage: pa.DataType, arrow: pa.DataType) -> v.
 # ---------------------------------------------------------------------------------------------------------
 
 
-def log_finish(column: Column, type_: t.Type, tables: Tables) -> v.Finish:
+def log_finish(column: MysqlColumn, type_: t.Type, tables: CharacterTables) -> v.Finish:
     arrow = arrow_type(type_)
     if column.kind == "decimal":
         return v.decimal_integers(arrow, v.packed_decimal(column.precision, column.scale or 0))
@@ -204,7 +204,7 @@ def log_finish(column: Column, type_: t.Type, tables: Tables) -> v.Finish:
     return answer_finish(column, type_)
 
 
-def _log_text(column: Column, tables: Tables) -> v.Finish:
+def _log_text(column: MysqlColumn, tables: CharacterTables) -> v.Finish:
     assert column.characters is not None
     if column.characters in CODECS:
         return v.encoded(CODECS[column.characters])

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from weir.algebra.catalog import Relation
 from weir.messages import GlobalTransaction
-from weir.sources.mysql.changes import Changes, Watched
-from weir.sources.mysql.columns import Tables
-from weir.sources.mysql.groups import Group
+from weir.sources.mysql.changes import TableChanges, WatchedMysqlTable
+from weir.sources.mysql.columns import CharacterTables
+from weir.sources.mysql.groups import EventGroup
 from weir.sources.source import Transaction
 
 # A transaction with parts at several sources inserts a row here: its name, and all its sources with commas between.
@@ -19,22 +19,22 @@ MARKER, MARKER_COLUMNS = "weir_global_transaction", ("id", "sources")
 
 
 @dataclass
-class Delivery:
+class BinlogDelivery:
     """What a visit delivers, in the order of commits."""
 
-    characters: Tables
-    marker: Watched | None = None
+    characters: CharacterTables
+    marker: WatchedMysqlTable | None = None
     transactions: list[Transaction] = field(default_factory=list)
     truncated: dict[Relation, list[int]] = field(default_factory=dict)
-    _gathered: dict[Relation, Changes] = field(default_factory=dict)
+    _gathered: dict[Relation, TableChanges] = field(default_factory=dict)
 
-    def add_all(self, groups: Sequence[Group]) -> None:
+    def add_all(self, groups: Sequence[EventGroup]) -> None:
         for group in groups:
             self._add(group)
 
-    def _add(self, group: Group) -> None:
+    def _add(self, group: EventGroup) -> None:
         number = len(self.transactions)
-        marked = Changes(self.marker, self.characters) if self.marker else None
+        marked = TableChanges(self.marker, self.characters) if self.marker else None
         for plan, part in group.parts:
             is_mark = marked is not None and plan.watched.relation == marked.watched.relation
             (marked if is_mark and marked else self._changes_of(plan.watched)).add(plan, part, number)
@@ -42,9 +42,9 @@ class Delivery:
             self.truncated.setdefault(relation, []).append(number)
         self.transactions.append(Transaction(group.identifier, _global(marked)))
 
-    def _changes_of(self, watched: Watched) -> Changes:
+    def _changes_of(self, watched: WatchedMysqlTable) -> TableChanges:
         if watched.relation not in self._gathered:
-            self._gathered[watched.relation] = Changes(watched, self.characters)
+            self._gathered[watched.relation] = TableChanges(watched, self.characters)
         return self._gathered[watched.relation]
 
     def changes(self) -> dict[Relation, pa.Table]:
@@ -54,7 +54,7 @@ class Delivery:
         return {relation: tuple(numbers) for relation, numbers in self.truncated.items()}
 
 
-def _global(marked: Changes | None) -> GlobalTransaction | None:
+def _global(marked: TableChanges | None) -> GlobalTransaction | None:
     if marked is None or 1 not in marked.weights:
         return None
     rows = [row for row, weight in zip(marked.table().to_pylist(), marked.weights, strict=True) if weight > 0]

@@ -13,7 +13,7 @@ from typing import Any
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation, Table
 from weir.algebra.quoting import backquoted
-from weir.sources.mysql.columns import Column, our_type
+from weir.sources.mysql.columns import MysqlColumn, our_type
 from weir.sources.mysql.version import OLDEST, Version
 from weir.sources.source import Description, Finding
 
@@ -36,14 +36,14 @@ _HIDDEN_RULES = ("CASCADE", "SET NULL", "SET DEFAULT")
 class Known:
     """One table of the catalogue. ``refusal``: why its changes cannot be captured; empty when they can."""
 
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: dict[str, MysqlColumn] = field(default_factory=dict)
     indexes: list[tuple[str, ...]] = field(default_factory=list)
     key: tuple[str, ...] = ()
     foreign_keys: list[ForeignKey] = field(default_factory=list)
     refusal: str = ""
 
 
-class Catalogue:
+class MysqlCatalogue:
     """Reads ``information_schema`` of one database."""
 
     def __init__(self, connection: Any, source: str, database: str, locks: bool = False) -> None:
@@ -190,7 +190,7 @@ class Catalogue:
             yield Finding("error", f"the account {user} lacks LOCK TABLES, to open a snapshot at a known place", remedy)
 
 
-def describe(catalogue: Catalogue, source: str) -> Description:
+def describe(catalogue: MysqlCatalogue, source: str) -> Description:
     known = catalogue.tables()
     tables, unmapped = [], {}
     for name, one in known.items():
@@ -258,10 +258,10 @@ def has_right(grants: Sequence[str], right: str, database: str = "") -> bool:
     return False
 
 
-def _column(row: Sequence[Any], place: int) -> Column:
+def _column(row: Sequence[Any], place: int) -> MysqlColumn:
     name, kind, declared, precision, scale, fraction, length, characters, extra = row
     generated = "virtual" if "VIRTUAL" in (extra or "").upper() else ""
-    return Column(
+    return MysqlColumn(
         name,
         place,
         kind.lower(),

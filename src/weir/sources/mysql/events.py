@@ -40,7 +40,7 @@ _STANDALONE, _GROUP_ID, _XA_PREPARED, _XA_COMPLETED = 1, 2, 64, 128
 
 
 @dataclass(slots=True)
-class Event:
+class BinlogEvent:
     """A packet of the log stream. ``end`` is the offset at which the event ends in its file; 0 for one that is in no
     file.
     """
@@ -53,23 +53,23 @@ class Event:
     data: bytes
 
     @classmethod
-    def read(cls, packet: bytes) -> Event:
+    def read(cls, packet: bytes) -> BinlogEvent:
         time, type_, server, _, end, flags = _HEADER.unpack_from(packet)
         return cls(time, type_, server, end, flags, packet)
 
 
-def sum_fits(event: Event) -> bool:
+def sum_fits(event: BinlogEvent) -> bool:
     """Whether the last four bytes are the CRC32 of the rest."""
     return zlib.crc32(memoryview(event.data)[1:-4]) == int.from_bytes(event.data[-4:], "little")
 
 
-def rotate(event: Event) -> tuple[str, int]:
+def rotate(event: BinlogEvent) -> tuple[str, int]:
     """(next file, offset in it)."""
     (offset,) = struct.unpack_from("<Q", event.data, HEADER)
     return event.data[HEADER + 8 :].rstrip(b"\0").decode(), offset
 
 
-def query(event: Event) -> tuple[str, str]:
+def query(event: BinlogEvent) -> tuple[str, str]:
     """(default database, text)."""
     database_size, status_size = struct.unpack_from("<8xB2xH", event.data, HEADER)
     at = HEADER + 13 + status_size
@@ -100,13 +100,13 @@ class Gtid:
         return f"{self.domain}-{self.server}-{self.number}"
 
 
-def gtid(event: Event) -> Gtid:
+def gtid(event: BinlogEvent) -> Gtid:
     number, domain, flags = struct.unpack_from("<QIB", event.data, HEADER)
     kind = (bool(flags & bit) for bit in (_STANDALONE, _XA_PREPARED, _XA_COMPLETED))
     return Gtid(domain, event.server, number, *kind)
 
 
-def prepared_xid(event: Event) -> tuple[str, bool]:
+def prepared_xid(event: BinlogEvent) -> tuple[str, bool]:
     """(the XA transaction's name as statements write it, whether it commits at once)."""
     at_once, format_, first, second = struct.unpack_from("<BiII", event.data, HEADER)
     data = event.data[HEADER + 13 :]
@@ -169,7 +169,7 @@ _COLUMN_NAMES = 4
 NO_TABLE = 0xFFFFFF  # the number of an event that only ends a statement
 
 
-def table_number(event: Event) -> int:
+def table_number(event: BinlogEvent) -> int:
     return int.from_bytes(event.data[HEADER : HEADER + 6], "little")
 
 
@@ -261,7 +261,7 @@ class RowsPart:
     present: tuple[bytes, ...]
 
 
-def rows_part(event: Event) -> RowsPart:
+def rows_part(event: BinlogEvent) -> RowsPart:
     what, has_extra, compressed = ROWS[event.type]
     data, at = event.data, HEADER + 8
     if has_extra:
@@ -276,7 +276,7 @@ def rows_part(event: Event) -> RowsPart:
     return RowsPart(what, data, at, present)
 
 
-def refuse_unknown(event: Event) -> None:
+def refuse_unknown(event: BinlogEvent) -> None:
     """An event we do not know is skipped only when the server itself marks it as safe to skip."""
     if not event.flags & IGNORABLE:
         raise SourceError(

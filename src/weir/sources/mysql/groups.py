@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from weir.algebra.catalog import Relation
 from weir.sources.mysql import events as e
-from weir.sources.mysql.changes import Plan, Watched, plan_rows
-from weir.sources.mysql.position import Gtids, Place
+from weir.sources.mysql.changes import DecodingPlan, WatchedMysqlTable, plan_rows
+from weir.sources.mysql.position import BinlogPlace, Gtids
 from weir.sources.mysql.statements import Meaning, meaning
 from weir.sources.mysql.two_phase import Before
 from weir.sources.source import LOAD_AGAIN, LoadAgain, SchemaChanged, SourceError
@@ -24,17 +24,17 @@ _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.*)", 
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
-Includes = Callable[[Place, e.Gtid | None], bool]  # whether a position includes what ends there under this GTID
+Includes = Callable[[BinlogPlace, e.Gtid | None], bool]  # whether a position includes what ends there under this GTID
 
 
 @dataclass
-class Group:
+class EventGroup:
     """One transaction as the log has it. ``begin`` is where its first event starts, ``end`` where its commit ends."""
 
-    begin: Place
+    begin: BinlogPlace
     identifier: str = ""
     rows: list[tuple[bytes, e.TableMap, e.RowsPart]] = field(default_factory=list)
-    parts: list[tuple[Plan, e.RowsPart]] = field(
+    parts: list[tuple[DecodingPlan, e.RowsPart]] = field(
         default_factory=list
     )  # the rows with their decoders, once it is delivered
     truncated: list[Relation] = field(default_factory=list)
@@ -44,26 +44,28 @@ class Group:
     gtids_before: Gtids = field(default_factory=dict)
 
 
-class Assembler:
+class GroupAssembler:
     """Takes the events of the log one by one; ``ready`` holds the finished transactions that touch watched tables."""
 
-    def __init__(self, source: str, database: str, watched: Mapping[str, Watched], fold_case: bool) -> None:
+    def __init__(self, source: str, database: str, watched: Mapping[str, WatchedMysqlTable], fold_case: bool) -> None:
         self.source = source
         self.database = database
         self.watched = watched  # by table name, in lower case when ``fold_case``
         self.fold_case = fold_case
         self.needed = {name.lower(): {n.lower() for n in table.names} for name, table in watched.items()}
-        self.ready: list[Group] = []
-        self.prepared: dict[str, Group] = {}
+        self.ready: list[EventGroup] = []
+        self.prepared: dict[str, EventGroup] = {}
         self.gtids: Gtids = {}
-        self.last_end: Place | None = None  # of the last whole group: no snapshot may lie before it
-        self.unsettled: dict[str, Place | None] = {}  # committed XA transactions that may not be visible yet -> where
+        self.last_end: BinlogPlace | None = None  # of the last whole group: no snapshot may lie before it
+        self.unsettled: dict[
+            str, BinlogPlace | None
+        ] = {}  # committed XA transactions that may not be visible yet -> where
         self.is_delivered: Includes = lambda end, gtid: False
         self.late: dict[str, Includes] = {}  # tables (in lower case) that views follow only after a later position
-        self._group: Group | None = None
+        self._group: EventGroup | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
         self._known_maps: dict[bytes, e.TableMap | None] = {}
-        self._plans: dict[tuple[bytes, bytes], Plan] = {}
+        self._plans: dict[tuple[bytes, bytes], DecodingPlan] = {}
         self._moved: dict[
             str, str
         ] = {}  # tables whose columns changed places, with the statement: only names can tell them
@@ -73,7 +75,7 @@ class Assembler:
         """Whether a group is open: the stream cannot be taken up again here."""
         return self._group is not None
 
-    def is_whole_at(self, place: Place) -> bool:
+    def is_whole_at(self, place: BinlogPlace) -> bool:
         """Whether everything read so far ended at or before the place, and nothing is half read there."""
         return not self.inside and (self.last_end is None or self.last_end <= place)
 
@@ -84,14 +86,14 @@ class Assembler:
         self._group = None
         self._maps.clear()
 
-    def feed(self, event: e.Event, begin: Place, end: Place) -> None:
+    def feed(self, event: e.BinlogEvent, begin: BinlogPlace, end: BinlogPlace) -> None:
         """One event that lies between two places of the log."""
         was_inside = self.inside
         self._take(event, begin, end)
         if was_inside and not self.inside:
             self.last_end = end
 
-    def _take(self, event: e.Event, begin: Place, end: Place) -> None:
+    def _take(self, event: e.BinlogEvent, begin: BinlogPlace, end: BinlogPlace) -> None:
         kind = event.type
         if kind in e.ROWS:
             self._rows(event)
@@ -104,7 +106,7 @@ class Assembler:
         elif kind in (e.QUERY, e.QUERY_COMPRESSED):
             self._query(event, begin, end)
         elif kind in (e.GTID_MYSQL, e.GTID_ANONYMOUS):
-            self._group = Group(begin, standalone=True)
+            self._group = EventGroup(begin, standalone=True)
         elif kind == e.XA_PREPARE:
             self._prepare(event, end)
         elif kind not in e.IGNORED:
@@ -113,7 +115,7 @@ class Assembler:
     # -- rows
     # --------------------------------------------------------------------------------------------------------------
 
-    def _table_map(self, event: e.Event) -> None:
+    def _table_map(self, event: e.BinlogEvent) -> None:
         body = event.data[e.HEADER + 8 :]
         if body not in self._known_maps:
             table = e.table_map(body)
@@ -127,7 +129,7 @@ class Assembler:
     def _folded(self, name: str) -> str:
         return name.lower() if self.fold_case else name
 
-    def _rows(self, event: e.Event) -> None:
+    def _rows(self, event: e.BinlogEvent) -> None:
         number = e.table_number(event)
         if number == e.NO_TABLE:
             return
@@ -139,7 +141,7 @@ class Assembler:
         if known[1] is not None:
             self._group.rows.append((known[0], known[1], e.rows_part(event)))
 
-    def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> Plan:
+    def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> DecodingPlan:
         plan = self._plans.get((body, part.present[0]))
         if plan is None:
             if table.names is None and (text := self._moved.get(table.table.lower())):
@@ -158,17 +160,17 @@ class Assembler:
     # -- begin and end
     # -------------------------------------------------------------------------------------------------------
 
-    def _gtid(self, event: e.Event, begin: Place) -> None:
+    def _gtid(self, event: e.BinlogEvent, begin: BinlogPlace) -> None:
         gtid = e.gtid(event)
-        self._group = Group(begin, standalone=gtid.standalone, gtid=gtid, gtids_before=dict(self.gtids))
+        self._group = EventGroup(begin, standalone=gtid.standalone, gtid=gtid, gtids_before=dict(self.gtids))
         self.gtids[gtid.domain] = gtid.server, gtid.number
 
-    def _open(self, begin: Place) -> None:
+    def _open(self, begin: BinlogPlace) -> None:
         """BEGIN: what follows is not one statement. A GTID before it belongs to it."""
-        self._group = self._group or Group(begin)
+        self._group = self._group or EventGroup(begin)
         self._group.standalone = False
 
-    def _finish(self, end: Place) -> None:
+    def _finish(self, end: BinlogPlace) -> None:
         group, self._group = self._group, None
         if group is None:
             raise SourceError(
@@ -176,7 +178,7 @@ class Assembler:
             )
         self._deliver(group, end, group.gtid)
 
-    def _deliver(self, group: Group, end: Place, gtid: e.Gtid | None) -> None:
+    def _deliver(self, group: EventGroup, end: BinlogPlace, gtid: e.Gtid | None) -> None:
         """The transaction is committed at ``end``; one that was delivered before a restart is not delivered again."""
         if self.late:
             self._leave_out_late(group, end, gtid)
@@ -187,15 +189,15 @@ class Assembler:
         group.rows = []
         self.ready.append(group)
 
-    def _leave_out_late(self, group: Group, end: Place, gtid: e.Gtid | None) -> None:
+    def _leave_out_late(self, group: EventGroup, end: BinlogPlace, gtid: e.Gtid | None) -> None:
         """Nobody follows these tables here yet, and they may have had another shape, or no log, or no rows to tell."""
         group.rows = [row for row in group.rows if not self._is_late(row[1].table, end, gtid)]
         group.truncated = [relation for relation in group.truncated if not self._is_late(relation.table, end, gtid)]
 
-    def _is_late(self, table: str, end: Place, gtid: e.Gtid | None) -> bool:
+    def _is_late(self, table: str, end: BinlogPlace, gtid: e.Gtid | None) -> bool:
         return table.lower() in self.late and self.late[table.lower()](end, gtid)
 
-    def _query(self, event: e.Event, begin: Place, end: Place) -> None:
+    def _query(self, event: e.BinlogEvent, begin: BinlogPlace, end: BinlogPlace) -> None:
         default, text = e.query(event)
         text = text.strip()
         if text == "BEGIN":
@@ -210,7 +212,7 @@ class Assembler:
     def _meaning(self, text: str, default: str) -> Meaning:
         return meaning(text, default, self.database, self.needed)
 
-    def _control(self, text: str, begin: Place, end: Place) -> None:
+    def _control(self, text: str, begin: BinlogPlace, end: BinlogPlace) -> None:
         if match := _XA.match(text):
             self._xa(match[1].upper(), _xid(match[2]), begin, end)
         elif match := _ROLLBACK_TO.match(text):
@@ -228,7 +230,7 @@ class Assembler:
             )
         del self._group.rows[self._group.savepoints[name] :]
 
-    def _act(self, what: Meaning, text: str, end: Place) -> None:
+    def _act(self, what: Meaning, text: str, end: BinlogPlace) -> None:
         """A statement that is not transaction control."""
         gtid = self._group.gtid if self._group else None
         if not self.is_delivered(end, gtid) and not self._is_late(what.table, end, gtid):
@@ -275,7 +277,7 @@ class Assembler:
     # -- two-phase commit
     # ------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, event: e.Event, end: Place) -> None:
+    def _prepare(self, event: e.BinlogEvent, end: BinlogPlace) -> None:
         xid, at_once = e.prepared_xid(event)
         if at_once or self._group is None:
             return self._finish(end)
@@ -283,13 +285,13 @@ class Assembler:
         self.prepared[xid] = group
         return None
 
-    def _xa(self, verb: str, xid: str, begin: Place, end: Place) -> None:
+    def _xa(self, verb: str, xid: str, begin: BinlogPlace, end: BinlogPlace) -> None:
         if verb in ("START", "BEGIN"):
             self._open(begin)
         elif verb in ("COMMIT", "ROLLBACK"):
             self._complete(verb, xid, end)
 
-    def _complete(self, verb: str, xid: str, end: Place) -> None:
+    def _complete(self, verb: str, xid: str, end: BinlogPlace) -> None:
         completion, self._group = self._group, None
         group, gtid = self.prepared.pop(xid, None), completion.gtid if completion else None
         if verb == "ROLLBACK":
@@ -310,18 +312,18 @@ class Assembler:
         self.unsettled = {xid: end for xid, end in self.unsettled.items() if not before.shows(xid, end)}
 
     @property
-    def waiting(self) -> Group | None:
+    def waiting(self) -> EventGroup | None:
         """The earliest prepared transaction: from there on the log must be read again after a restart."""
         return min(self.prepared.values(), key=lambda group: group.begin, default=None)
 
-    def _refuse(self, event: e.Event) -> None:
+    def _refuse(self, event: e.BinlogEvent) -> None:
         name = self.source
         if event.type == e.INCIDENT:
             raise LoadAgain(
                 f"source {name}: the server says that it lost events of its binlog (an incident event); {self._way_out}"
             )
         if event.type in (e.BEGIN_LOAD, e.EXECUTE_LOAD):
-            self._act(Meaning("data"), "LOAD DATA", Place("", 0))
+            self._act(Meaning("data"), "LOAD DATA", BinlogPlace("", 0))
         if event.type == e.PAYLOAD:
             raise SourceError(
                 f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = "

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weir.algebra.quoting import backquoted, backquoted_list
-from weir.sources.mysql.changes import Watched
+from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.describe import Known
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.source import Partition
@@ -16,14 +16,14 @@ from weir.sources.source import Partition
 ROWS_PER_PART = 500_000
 
 
-def partitions(snapshots: Snapshots, table: Watched, known: Known) -> Iterator[Partition]:
+def partitions(snapshots: Snapshots, table: WatchedMysqlTable, known: Known) -> Iterator[Partition]:
     """The parts together are the table, once: the first has no lower bound, the last no upper one."""
     bounds = _bounds(snapshots, table, known)
     for low, high in zip([None, *bounds], [*bounds, None], strict=True):
         yield Partition(table.relation, table.names, (known.key[0] if bounds else None, low, high))
 
 
-def _bounds(snapshots: Snapshots, table: Watched, known: Known) -> list[int]:
+def _bounds(snapshots: Snapshots, table: WatchedMysqlTable, known: Known) -> list[int]:
     if len(known.key) != 1 or not known.columns[known.key[0]].kind.endswith("int"):
         return []
     key, name = backquoted(known.key[0]), backquoted(table.relation.table)
@@ -41,7 +41,7 @@ def _bounds(snapshots: Snapshots, table: Watched, known: Known) -> list[int]:
     return sorted({low + (high - low) * part // parts + 1 for part in range(1, parts)})
 
 
-def select(table: Watched, partition: Partition) -> tuple[str, list[Any]]:
+def select(table: WatchedMysqlTable, partition: Partition) -> tuple[str, list[Any]]:
     """The part as a statement and its values."""
     key, low, high = partition.detail
     conditions = [(f"{backquoted(key)} >= ?", low)] if low is not None else []

@@ -16,9 +16,9 @@ from typing import Any
 import pymysql
 
 from weir.sources.mysql import events as e
-from weir.sources.mysql.groups import Assembler
+from weir.sources.mysql.groups import GroupAssembler
 from weir.sources.mysql.options import Unreachable
-from weir.sources.mysql.position import Place, format_gtids
+from weir.sources.mysql.position import BinlogPlace, format_gtids
 from weir.sources.mysql.wire import LOST, is_end, is_lost, lost, read_packet
 from weir.sources.source import LOAD_AGAIN, LoadAgain, SourceError
 
@@ -39,7 +39,9 @@ Connect = Callable[[], Any]
 class LogStream:
     """Reads events from a place on and feeds them to an assembler."""
 
-    def __init__(self, connect: Connect, assembler: Assembler, by_gtid: bool, server_id: int | None = None) -> None:
+    def __init__(
+        self, connect: Connect, assembler: GroupAssembler, by_gtid: bool, server_id: int | None = None
+    ) -> None:
         self._connect = connect
         self._assembler = assembler
         self._by_gtid = by_gtid
@@ -48,16 +50,18 @@ class LogStream:
         )  # the server ends an older stream of the same id
         self._connection: Any = None
         self._checksums = False
-        self.place = Place(".0", 0)
+        self.place = BinlogPlace(".0", 0)
         self.safe = self.place  # the end of the last whole group: where the stream can be taken up again
         self.made: dict[str, tuple[int, str]] = {}  # file -> (when it was begun, by which server)
 
-    def open(self, start: Place) -> None:
+    def open(self, start: BinlogPlace) -> None:
         """Begins at ``start``, the end of a group; by GTID, after the assembler's GTIDs, wherever that is on this
         server.
         """
         self.close()
-        self.place = self.safe = Place(".0", 0) if self._by_gtid else start  # by GTID the server tells where that is
+        self.place = self.safe = (
+            BinlogPlace(".0", 0) if self._by_gtid else start
+        )  # by GTID the server tells where that is
         self._checksums = False
         self._assembler.forget_open_group()
         connection = self._connection = self._connect()
@@ -77,7 +81,7 @@ class LogStream:
         except pymysql.MySQLError as problem:
             raise self._explained(problem) from None
 
-    def read_until(self, place: Place) -> None:
+    def read_until(self, place: BinlogPlace) -> None:
         """Feeds everything that ends at or before ``place``, and no more. A lost connection is made again."""
         losses, before = 0, self.safe
         while self.place < place:
@@ -103,11 +107,11 @@ class LogStream:
             self._connection._force_close()
             self._connection = None
 
-    def _step(self) -> e.Event:
+    def _step(self) -> e.BinlogEvent:
         packet = read_packet(self._connection)
         if is_end(packet):  # the server ends the stream: it shuts down, or was told to
             raise lost()
-        event = self._checked(e.Event.read(packet))
+        event = self._checked(e.BinlogEvent.read(packet))
         kind = event.type
         if kind == e.ROTATE:
             self._move(*e.rotate(event))
@@ -124,7 +128,7 @@ class LogStream:
                 self.safe = self.place
         return event
 
-    def _checked(self, event: e.Event) -> e.Event:
+    def _checked(self, event: e.BinlogEvent) -> e.BinlogEvent:
         """Without its checksum; the event that begins a file says whether there are any."""
         if event.type == e.FORMAT:
             self._checksums = event.data[-5] == 1
@@ -138,11 +142,11 @@ class LogStream:
 
     def _move(self, file: str, offset: int) -> None:
         if file != self.place.file:
-            self.place = Place(file, offset)
+            self.place = BinlogPlace(file, offset)
             if not self._assembler.inside:
                 self.safe = self.place
 
-    def _advance(self, event: e.Event) -> None:
+    def _advance(self, event: e.BinlogEvent) -> None:
         if not event.end or event.flags & e.ARTIFICIAL:
             return
         if event.end < self.place.offset:
@@ -150,14 +154,14 @@ class LogStream:
                 f"the binlog file {self.place.file} is larger than 4 GB, which its protocol cannot address: lower "
                 "max_binlog_size"
             )
-        self.place = Place(self.place.file, event.end)
+        self.place = BinlogPlace(self.place.file, event.end)
 
-    def _heartbeat(self, event: e.Event) -> None:
+    def _heartbeat(self, event: e.BinlogEvent) -> None:
         """By GTID the server passes over what we have without a word; its heartbeat tells how far it is."""
         if self._by_gtid and not self._assembler.inside and event.end > self.place.offset:
-            self.place = self.safe = Place(self.place.file, event.end)
+            self.place = self.safe = BinlogPlace(self.place.file, event.end)
 
-    def _check_file(self, event: e.Event) -> None:
+    def _check_file(self, event: e.BinlogEvent) -> None:
         """The same file name must be the same file."""
         known = self.made.get(self.place.file)
         found = event.time, str(event.server)

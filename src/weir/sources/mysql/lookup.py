@@ -20,7 +20,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.quoting import backquoted, backquoted_list
 from weir.algebra.types import Row
 from weir.sources.arrow import arrow_type
-from weir.sources.mysql.changes import Watched, finish_column
+from weir.sources.mysql.changes import WatchedMysqlTable, finish_column
 from weir.sources.mysql.columns import answer_field, answer_finish
 from weir.sources.mysql.rows import BINARY_ROW, Layout, compile_layout
 from weir.sources.mysql.wire import Statement, length_at
@@ -38,9 +38,9 @@ class Reader:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._statements: OrderedDict[str, tuple[Statement, Watched]] = OrderedDict()
+        self._statements: OrderedDict[str, tuple[Statement, WatchedMysqlTable]] = OrderedDict()
 
-    def answer(self, lookup: Lookup, table: Watched) -> pa.Table:
+    def answer(self, lookup: Lookup, table: WatchedMysqlTable) -> pa.Table:
         """The rows for a lookup; ``table`` has the lookup's columns."""
         packets: list[bytes] = []
         if lookup.keys is None:
@@ -52,7 +52,7 @@ class Reader:
                 packets += self._rows(statement, table, [value for key in batch for value in key])
         return to_arrow(table, packets)
 
-    def stream(self, statement: str, table: Watched, values: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+    def stream(self, statement: str, table: WatchedMysqlTable, values: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
         """A large answer, some rows at a time."""
         packets: list[bytes] = []
         prepared = self._prepared(statement, table)
@@ -63,17 +63,19 @@ class Reader:
                 packets = []
         yield from self._checked_arrow(prepared, table, packets)
 
-    def _checked_arrow(self, prepared: Statement, table: Watched, packets: list[bytes]) -> Iterator[pa.RecordBatch]:
+    def _checked_arrow(
+        self, prepared: Statement, table: WatchedMysqlTable, packets: list[bytes]
+    ) -> Iterator[pa.RecordBatch]:
         check_types(prepared, table)
         yield from to_arrow(table, packets).to_batches()
 
-    def _rows(self, statement: str, table: Watched, values: Sequence[Any]) -> list[bytes]:
+    def _rows(self, statement: str, table: WatchedMysqlTable, values: Sequence[Any]) -> list[bytes]:
         prepared = self._prepared(statement, table)
         rows = prepared.run(values)
         check_types(prepared, table)
         return rows
 
-    def _prepared(self, statement: str, table: Watched) -> Statement:
+    def _prepared(self, statement: str, table: WatchedMysqlTable) -> Statement:
         known = self._statements.get(statement)
         if known is not None and known[1] == table:
             self._statements.move_to_end(statement)
@@ -85,7 +87,7 @@ class Reader:
         return prepared
 
 
-def _select(table: Watched) -> str:
+def _select(table: WatchedMysqlTable) -> str:
     return f"SELECT {backquoted_list(table.names) or '1'} FROM {backquoted(table.relation.table)}"
 
 
@@ -139,7 +141,7 @@ def _filled(batch: list[Row], sizes: Sequence[int]) -> list[Row]:
     return batch + [batch[-1]] * (size - len(batch))
 
 
-def to_arrow(table: Watched, packets: Sequence[bytes]) -> pa.Table:
+def to_arrow(table: WatchedMysqlTable, packets: Sequence[bytes]) -> pa.Table:
     """Binary rows as an Arrow table with our types."""
     raw: list[list[Any]] = [[] for _ in table.columns]
     schema = pa.schema(
@@ -157,7 +159,7 @@ def to_arrow(table: Watched, packets: Sequence[bytes]) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def check_types(prepared: Statement, table: Watched) -> None:
+def check_types(prepared: Statement, table: WatchedMysqlTable) -> None:
     """The answer must have the types that we know: a table may be altered between two questions."""
     if prepared.checked is prepared.definitions or prepared.checked == prepared.definitions:
         return

@@ -16,7 +16,7 @@ from weir.sources.source import LOAD_AGAIN, SourceError
 
 @total_ordering
 @dataclass(frozen=True)
-class Place:
+class BinlogPlace:
     """The end of an event in a binlog file. Files are ordered by their number: 999999 comes before 1000000."""
 
     file: str
@@ -26,14 +26,14 @@ class Place:
     def order(self) -> tuple[int, int]:
         return int(self.file.rpartition(".")[2]), self.offset
 
-    def __lt__(self, other: Place) -> bool:
+    def __lt__(self, other: BinlogPlace) -> bool:
         return self.order < other.order
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> BinlogPlace:
         file, _, offset = text.rpartition(":")
         return cls(file, int(offset))
 
@@ -49,14 +49,14 @@ class LogPosition:
     snapshot may not show yet. ``tables``: those whose changes it covers.
     """
 
-    place: Place
-    start: Place
+    place: BinlogPlace
+    start: BinlogPlace
     made: int
     server: str
     gtid: str = ""
     start_gtid: str = ""
     unsettled: tuple[str, ...] = ()
-    last: Place | None = None
+    last: BinlogPlace | None = None
     tables: tuple[str, ...] = ()
 
     def order(self, by_gtid: bool) -> tuple[int, ...]:
@@ -68,7 +68,7 @@ class LogPosition:
     def holds(self, identifier: str) -> bool:
         """Whether it includes the transaction that ended at a place or has a GTID."""
         if ":" in identifier:
-            return Place.parse(identifier) <= self.place
+            return BinlogPlace.parse(identifier) <= self.place
         domain, _, number = map(int, identifier.split("-"))
         return has_gtid(parse_gtids(self.gtid), domain, number)
 
@@ -81,8 +81,8 @@ class LogPosition:
     def parse(cls, text: str) -> LogPosition:
         try:
             fields = json.loads(text)
-            places = Place.parse(fields["log"]), Place.parse(fields["start"])
-            last = Place.parse(fields["last"]) if fields["last"] else None
+            places = BinlogPlace.parse(fields["log"]), BinlogPlace.parse(fields["start"])
+            last = BinlogPlace.parse(fields["last"]) if fields["last"] else None
             gtids = str(fields["gtid"]), str(fields["start_gtid"])
             unsettled, tables = (tuple(map(str, fields[name])) for name in ("unsettled", "tables"))
             return cls(*places, int(fields["made"]), str(fields["server"]), *gtids, unsettled, last, tables)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from weir.sources.mysql.events import Gtid
 from weir.sources.mysql.groups import Includes
-from weir.sources.mysql.position import LogPosition, Place, has_gtid, parse_gtids
+from weir.sources.mysql.position import BinlogPlace, LogPosition, has_gtid, parse_gtids
 
 
 def includes(position: LogPosition, by_gtid: bool) -> Includes:
@@ -27,9 +27,9 @@ def late_tables(
     """Table, in lower case -> what lies before its beginning; ``later`` positions in order."""
     missing = [table for table in tables if table not in position.tables]
     first = {table: next((one for one in later if table in one.tables), None) for table in missing}
-    return {table.lower(): includes(one, by_gtid) if one else everything for table, one in first.items()}
+    return {table.lower(): includes(one, by_gtid) if one else every_place for table, one in first.items()}
 
 
-def everything(end: Place, gtid: Gtid | None) -> bool:
-    """Up to now."""
+def every_place(end: BinlogPlace, gtid: Gtid | None) -> bool:
+    """Of a table that no position has: all of the log so far lies before its beginning."""
     return True

@@ -27,7 +27,7 @@ import pymysql
 
 from weir.algebra.quoting import backquoted
 from weir.sources.mysql.options import MysqlOptions, reason
-from weir.sources.mysql.position import Place
+from weir.sources.mysql.position import BinlogPlace
 from weir.sources.mysql.two_phase import Before, prepared_names
 from weir.sources.mysql.version import Version
 from weir.sources.source import SourceError
@@ -59,12 +59,12 @@ class Snapshots:
             self._guard, f"SET SESSION lock_wait_timeout = {wait}, innodb_lock_wait_timeout = {wait}, autocommit = 0"
         )
 
-    def end_of_log(self) -> Place:
+    def end_of_log(self) -> BinlogPlace:
         """The end of the binlog now."""
         file, offset = self._run(self.connection, self.version.log_status)[0][:2]
-        return Place(file, int(offset))
+        return BinlogPlace(file, int(offset))
 
-    def open(self, tables: Sequence[str], locked: bool, not_before: Place | None = None) -> Place:
+    def open(self, tables: Sequence[str], locked: bool, not_before: BinlogPlace | None = None) -> BinlogPlace:
         """Opens a snapshot that shows everything up to ``not_before``; returns its place. ``close`` ends it."""
         deadline = time.monotonic() + self.options.snapshot_seconds
         while True:
@@ -94,7 +94,7 @@ class Snapshots:
     # -- the two ways
     # ----------------------------------------------------------------------------------------------------------
 
-    def _open_told(self, tables: Sequence[str]) -> Place:
+    def _open_told(self, tables: Sequence[str]) -> BinlogPlace:
         self._touch(self._guard, tables)
         try:
             self.before = self._look_before() if self.two_phase else None
@@ -103,12 +103,12 @@ class Snapshots:
             self._touch(self.connection, tables)
         finally:
             self._run(self._guard, "ROLLBACK")
-        return Place(told["Binlog_snapshot_file"], int(told["Binlog_snapshot_position"]))
+        return BinlogPlace(told["Binlog_snapshot_file"], int(told["Binlog_snapshot_position"]))
 
     def _look_before(self) -> Before:
         return Before(self.end_of_log(), prepared_names(self.connection))
 
-    def _open_locked(self, tables: Sequence[str]) -> Place:
+    def _open_locked(self, tables: Sequence[str]) -> BinlogPlace:
         self._lock(tables)
         try:
             place = self.end_of_log()
@@ -147,7 +147,7 @@ class Snapshots:
     # -- places that count
     # -----------------------------------------------------------------------------------------------------
 
-    def _sure(self, place: Place) -> Place | None:
+    def _sure(self, place: BinlogPlace) -> BinlogPlace | None:
         """The place, if it may be trusted; None: open another snapshot."""
         if place.file not in self._settled:
             if any(
@@ -160,23 +160,23 @@ class Snapshots:
             return place
         return self._header_end(place.file)
 
-    def _header_end(self, file: str) -> Place | None:
+    def _header_end(self, file: str) -> BinlogPlace | None:
         """A statement that itself turned the log leaves an offset beyond its end. In a file without transactions its
         end is the place.
         """
         events = self._beginning(file)
         if len(events) == _HEADER_EVENTS or any(kind == "Gtid" for _, _, kind, *_ in events):
             return None
-        return Place(file, int(events[-1][4]))
+        return BinlogPlace(file, int(events[-1][4]))
 
     def _beginning(self, file: str) -> Any:
         events = self._run(self._guard, f"SHOW BINLOG EVENTS IN {self._guard.escape(file)} LIMIT {_HEADER_EVENTS}")
         self._run(self._guard, "ROLLBACK")
         return events
 
-    def _end_seen_by_guard(self) -> Place:
+    def _end_seen_by_guard(self) -> BinlogPlace:
         file, offset = self._run(self._guard, self.version.log_status)[0][:2]
-        return Place(file, int(offset))
+        return BinlogPlace(file, int(offset))
 
     @staticmethod
     def _run(connection: Any, statement: str) -> Any:

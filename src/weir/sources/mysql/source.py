@@ -21,17 +21,17 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Type
 from weir.sources import life
-from weir.sources.mysql.changes import Watched
+from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.columns import SINGLE_BYTE, our_type
-from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, Delivery
-from weir.sources.mysql.describe import Catalogue, Known, describe
-from weir.sources.mysql.groups import Assembler
+from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, BinlogDelivery
+from weir.sources.mysql.describe import Known, MysqlCatalogue, describe
+from weir.sources.mysql.groups import GroupAssembler
 from weir.sources.mysql.load import partitions, select
 from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
-from weir.sources.mysql.position import LogPosition, Place, format_gtids, parse_gtids
-from weir.sources.mysql.resume import everything, includes, late_tables
+from weir.sources.mysql.position import BinlogPlace, LogPosition, format_gtids, parse_gtids
+from weir.sources.mysql.resume import every_place, includes, late_tables
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.mysql.two_phase import Before, Prepared
 from weir.sources.mysql.wire import LOST, is_lost
@@ -41,10 +41,10 @@ from weir.sources.source import (
     Description,
     Load,
     Partition,
-    Position,
     SchemaChanged,
     Source,
     SourceError,
+    SourcePosition,
     Transaction,
     Visit,
 )
@@ -64,15 +64,15 @@ class MysqlSource(Source):
     def __init__(self, options: MysqlOptions) -> None:
         self.options = options
         self.name = options.name
-        self._life = life.Life(options.name)
+        self._life = life.SourceLife(options.name)
         self._control: Any = None
         self._snapshots: Snapshots | None = None
         self._reader: Reader | None = None
         self._stream: LogStream | None = None
-        self._assembler: Assembler | None = None
+        self._assembler: GroupAssembler | None = None
         self._tables: dict[str, Known] = {}
-        self._watched: dict[str, Watched] = {}
-        self._asked: dict[tuple[str, tuple[str, ...]], Watched] = {}
+        self._watched: dict[str, WatchedMysqlTable] = {}
+        self._asked: dict[tuple[str, tuple[str, ...]], WatchedMysqlTable] = {}
         self._characters: dict[str, str] = {}
 
     # -- what there is
@@ -100,12 +100,12 @@ class MysqlSource(Source):
         used = {column.characters for table in self._watched.values() for column in table.columns}
         self._characters = {name: catalogue.single_byte_table(name) for name in used if name in SINGLE_BYTE}
 
-    def _catalogue(self) -> Catalogue:
+    def _catalogue(self) -> MysqlCatalogue:
         if self._control is None:
             self._control = self.options.connect()
-        return Catalogue(self._control, self.name, self.options.database, self.options.locks)
+        return MysqlCatalogue(self._control, self.name, self.options.database, self.options.locks)
 
-    def _choose(self, relation: Relation, names: tuple[str, ...]) -> Watched:
+    def _choose(self, relation: Relation, names: tuple[str, ...]) -> WatchedMysqlTable:
         """Some columns of a table; refuses by name what cannot be had."""
         known = self._tables.get(relation.table)
         if known is None:
@@ -116,7 +116,7 @@ class MysqlSource(Source):
             )
         if known.refusal:
             raise SourceError(f"table {relation} cannot be used: {known.refusal}")
-        return Watched(
+        return WatchedMysqlTable(
             relation, tuple(known.columns[n] for n in names if self._usable(relation, known, n)), _types(known, names)
         )
 
@@ -168,7 +168,7 @@ class MysqlSource(Source):
         self._stream = LogStream(self.options.connect, assembler, False, self.options.server_id)
         self._stream.open(start)
 
-    def _follow_load(self, place: Place) -> None:
+    def _follow_load(self, place: BinlogPlace) -> None:
         """What ends at or before the load's snapshot is in the load."""
         self._assembler_now.is_delivered = lambda end, gtid: end <= place
         self._stream_now.read_until(place)
@@ -200,7 +200,7 @@ class MysqlSource(Source):
     # -- going on
     # --------------------------------------------------------------------------------------------------------------
 
-    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+    def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         """Transactions are never merged, so none reaches across a boundary; a table that only a later position covers
         is followed from there on.
         """
@@ -208,10 +208,10 @@ class MysqlSource(Source):
             later = sorted(map(LogPosition.parse, boundaries), key=lambda at: at.order(self._by_gtid))
             self._connected(lambda: self._resume(LogPosition.parse(position), later))
 
-    def order(self, position: Position) -> tuple[int, ...]:
+    def order(self, position: SourcePosition) -> tuple[int, ...]:
         return LogPosition.parse(position).order(self._by_gtid)
 
-    def holds(self, position: Position, transaction: Transaction) -> bool:
+    def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         return LogPosition.parse(position).holds(transaction.identifier)
 
     @property
@@ -247,7 +247,7 @@ class MysqlSource(Source):
     def _hold(self) -> Visit:
         try:
             self._open_for_visit()
-            if everything in self._assembler_now.late.values():
+            if every_place in self._assembler_now.late.values():
                 self._check_unchanged()
             return self._deliver()
         except BaseException:
@@ -263,7 +263,7 @@ class MysqlSource(Source):
                 raise self._life.fail(SchemaChanged(f"source {self.name}: {reason(problem)}; {LOAD_AGAIN}")) from None
             raise
 
-    def _open_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> None:
+    def _open_settled(self, tables: Sequence[str], follow: Callable[[BinlogPlace], None]) -> None:
         """Opens a snapshot that shows everything up to its place, XA transactions too, and reads the log up to it.
 
         Tries until one has no XA COMMIT in the moment before it: a matter of chance under two-phase traffic, so the
@@ -280,7 +280,7 @@ class MysqlSource(Source):
                 )
             time.sleep(random.random() * _PAUSE)
 
-    def _try_settled(self, tables: Sequence[str], follow: Callable[[Place], None]) -> bool:
+    def _try_settled(self, tables: Sequence[str], follow: Callable[[BinlogPlace], None]) -> bool:
         snapshots, assembler = self._snapshots_now, self._assembler_now
         place = snapshots.open(tables, self.options.locks, assembler.last_end)
         follow(place)
@@ -294,7 +294,7 @@ class MysqlSource(Source):
     def _prepared(self) -> Prepared:
         return Prepared(self._control, self.name, self.options.snapshot_seconds)
 
-    def _follow(self, place: Place) -> None:
+    def _follow(self, place: BinlogPlace) -> None:
         """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying
         again.
         """
@@ -306,7 +306,7 @@ class MysqlSource(Source):
             raise self._life.fail(problem) from None
 
     def _deliver(self) -> Visit:
-        delivery = Delivery(self._characters, self._watched.get(MARKER))
+        delivery = BinlogDelivery(self._characters, self._watched.get(MARKER))
         try:
             delivery.add_all(self._assembler_now.ready)
             changes = delivery.changes()
@@ -315,7 +315,7 @@ class MysqlSource(Source):
         position = str(self._position())
         self._assembler_now.ready = []
         self._assembler_now.late = {
-            t: known for t, known in self._assembler_now.late.items() if known is not everything
+            t: known for t, known in self._assembler_now.late.items() if known is not every_place
         }
         return Visit(tuple(delivery.transactions), changes, position, delivery.truncations())
 
@@ -326,7 +326,9 @@ class MysqlSource(Source):
         start = waiting.begin if waiting else place
         made, server = stream.made[start.file]
         stream.made = {
-            file: known for file, known in stream.made.items() if Place(file, 0).order >= Place(start.file, 0).order
+            file: known
+            for file, known in stream.made.items()
+            if BinlogPlace(file, 0).order >= BinlogPlace(start.file, 0).order
         }
         gtids = format_gtids(assembler.gtids)
         before = format_gtids(waiting.gtids_before) if waiting else gtids
@@ -336,7 +338,7 @@ class MysqlSource(Source):
     # -- answers
     # ---------------------------------------------------------------------------------------------------------------
 
-    def _asking(self, relation: Relation, columns: Sequence[str]) -> Watched:
+    def _asking(self, relation: Relation, columns: Sequence[str]) -> WatchedMysqlTable:
         key = relation.table, tuple(columns)
         if key not in self._asked:
             self._asked[key] = self._choose(relation, key[1])
@@ -354,7 +356,7 @@ class MysqlSource(Source):
             return self._all_parts()
 
     @contextlib.contextmanager
-    def _in_snapshot(self, event: life.Event) -> Iterator[Reader]:
+    def _in_snapshot(self, event: life.SourceEvent) -> Iterator[Reader]:
         """The open snapshot is the connection's own transaction: what breaks the connection ends it."""
         self._life.check(event)
         assert self._reader is not None
@@ -380,7 +382,7 @@ class MysqlSource(Source):
             with contextlib.suppress(*LOST):
                 self._snapshots.close()
 
-    def acknowledge(self, position: Position) -> None:
+    def acknowledge(self, position: SourcePosition) -> None:
         """The server keeps its binlog as long as its own settings say (binlog_expire_logs_seconds)."""
 
     # -- connections
@@ -431,9 +433,9 @@ class MysqlSource(Source):
         self._end_snapshot()
         self._connect()
 
-    def _new_assembler(self) -> Assembler:
+    def _new_assembler(self) -> GroupAssembler:
         folded = {(name.lower() if self._fold_case else name): table for name, table in self._watched.items()}
-        return Assembler(self.name, self.options.database, folded, self._fold_case)
+        return GroupAssembler(self.name, self.options.database, folded, self._fold_case)
 
     @property
     def _snapshots_now(self) -> Snapshots:
@@ -447,7 +449,7 @@ class MysqlSource(Source):
         return self._stream
 
     @property
-    def _assembler_now(self) -> Assembler:
+    def _assembler_now(self) -> GroupAssembler:
         assert self._assembler is not None, "no log is open"
         return self._assembler
 

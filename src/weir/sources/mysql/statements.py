@@ -67,10 +67,10 @@ class Meaning:
 
 
 NOTHING = Meaning("nothing")
-Watched = Mapping[str, Collection[str]]  # table -> needed columns, both in lower case
+WatchedColumns = Mapping[str, Collection[str]]  # table -> needed columns, both in lower case
 
 
-def meaning(text: str, default: str, database: str, watched: Watched) -> Meaning:
+def meaning(text: str, default: str, database: str, watched: WatchedColumns) -> Meaning:
     """What the statement, run in the database ``default``, means for tables of ``database``."""
     tokens = _tokens(text)
     return _Reader(tokens, default.lower(), database.lower(), watched).meaning()
@@ -87,7 +87,7 @@ class _Reader:
     tokens: Sequence[str]
     default: str
     database: str
-    watched: Watched
+    watched: WatchedColumns
     at: int = 0
 
     def meaning(self) -> Meaning:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.sources.mysql.events import xid_text
-from weir.sources.mysql.position import Place
+from weir.sources.mysql.position import BinlogPlace
 from weir.sources.source import SourceError
 
 
@@ -22,10 +22,10 @@ from weir.sources.source import SourceError
 class Before:
     """What was so just before a snapshot opened: the end of the log, and after that the prepared transactions."""
 
-    end: Place
+    end: BinlogPlace
     prepared: frozenset[str]
 
-    def shows(self, name: str, committed: Place | None) -> bool:
+    def shows(self, name: str, committed: BinlogPlace | None) -> bool:
         """Whether the snapshot surely shows the transaction whose XA COMMIT ends there (None: long ago)."""
         return name not in self.prepared and (committed is None or committed <= self.end)
 

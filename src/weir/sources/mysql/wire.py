@@ -22,17 +22,17 @@ _LARGEST_PACKET = 0xFFFFFF
 _ERROR, _END = 0xFF, 0xFE
 _BUFFER = 1 << 18
 
-Connection = Any  # pymysql.connections.Connection, whose inner parts are used here
+MysqlConnection = Any  # pymysql.connections.Connection, whose inner parts are used here
 
 
-def widen_buffer(connection: Connection) -> None:
+def widen_buffer(connection: MysqlConnection) -> None:
     """Reads from the socket in larger pieces than PyMySQL's 8 KB. Only right after connecting, when nothing is
     buffered.
     """
     connection._rfile = connection._sock.makefile("rb", _BUFFER)
 
 
-def read_packet(connection: Connection) -> bytes:
+def read_packet(connection: MysqlConnection) -> bytes:
     """One packet's payload; an error packet is raised."""
     read = connection._rfile.read
     whole: list[bytes] = []
@@ -90,7 +90,7 @@ def is_end(packet: bytes) -> bool:
 class Statement:
     """A statement prepared at the server, with ``?`` where values go."""
 
-    def __init__(self, connection: Connection, sql: str) -> None:
+    def __init__(self, connection: MysqlConnection, sql: str) -> None:
         self._connection = connection
         self.definitions: list[bytes] = []  # of the columns, as the last run gave them
         self.checked: list[bytes] | None = None  # those that the caller has compared with what it expects
@@ -134,7 +134,7 @@ class Statement:
         return start + bytes(nulls) + b"\1" + bytes(types) + bytes(data)
 
 
-def _read_definitions(connection: Connection, many: int) -> list[bytes]:
+def _read_definitions(connection: MysqlConnection, many: int) -> list[bytes]:
     definitions = [read_packet(connection) for _ in range(many)]
     if many:
         read_packet(connection)  # which ends them

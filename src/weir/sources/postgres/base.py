@@ -20,9 +20,9 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, Life
-from weir.sources.postgres.catalogue import Keys, TableFacts, differences, read_keys, read_tables, relation_facts
-from weir.sources.postgres.connection import Connection, connect, named_errors, run
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, SourceLife
+from weir.sources.postgres.catalogue import TableFacts, TableKeys, differences, read_keys, read_tables, relation_facts
+from weir.sources.postgres.connection import PostgresConnection, connect, named_errors, run
 from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
 from weir.sources.postgres.idle import close_idle
 from weir.sources.postgres.lookup import LookupTable, answer
@@ -30,8 +30,8 @@ from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition, shown_by
 from weir.sources.postgres.reader import SnapshotToken, partitions, read_partition
 from weir.sources.postgres.stream import StreamLost
-from weir.sources.postgres.transactions import Watched
-from weir.sources.postgres.visibility import Snapshot
+from weir.sources.postgres.transactions import WatchedPostgresTable
+from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import (
     LOAD_AGAIN,
     Answers,
@@ -69,15 +69,15 @@ SELECT (SELECT system_identifier FROM pg_control_system())::text || '/'
 
 
 @dataclass(frozen=True)
-class Moment:
+class OpenSnapshot:
     """One open snapshot: what it shows, and the name under which others can enter it."""
 
-    snapshot: Snapshot
+    snapshot: PostgresSnapshot
     exported: str = ""
 
 
 @dataclass(frozen=True)
-class Delivery:
+class LogDelivery:
     """What a subclass found: the newly visible transactions, and the place in the log before which all is delivered."""
 
     transactions: tuple[Transaction, ...] = ()
@@ -95,22 +95,26 @@ class PostgresBase(Source):
     def __init__(self, options: PostgresOptions) -> None:
         self.options = options
         self.name = options.name
-        self._life = Life(options.name)
-        self._connection: Connection | None = None
-        self._holder: Connection | None = None  # holds the snapshot of ``visit(hold=True)``
-        self._loader: Connection | None = None  # holds the snapshot of the open load
+        self._life = SourceLife(options.name)
+        self._connection: PostgresConnection | None = None
+        self._holder: PostgresConnection | None = None  # holds the snapshot of ``visit(hold=True)``
+        self._loader: PostgresConnection | None = None  # holds the snapshot of the open load
         self._columns: dict[Relation, tuple[str, ...]] = {}
-        self._watched: dict[Relation, Watched] = {}
+        self._watched: dict[Relation, WatchedPostgresTable] = {}
         self._tables: dict[Relation, LookupTable] = {}
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
-        self._keys: dict[str, Keys] = {}
+        self._keys: dict[str, TableKeys] = {}
         self._shape_text = self._marks = ""
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
         self._exported = ""  # the held snapshot's name
-        self._spare: Connection | None = None  # a second working connection, while a snapshot is held now and then
-        self._late: dict[Relation, Snapshot | None] = {}  # tables that only a later position covers, and its snapshot
+        self._spare: PostgresConnection | None = (
+            None  # a second working connection, while a snapshot is held now and then
+        )
+        self._late: dict[
+            Relation, PostgresSnapshot | None
+        ] = {}  # tables that only a later position covers, and its snapshot
         self._utf8 = self._has_encoding = True
         self._server = ""
 
@@ -121,30 +125,30 @@ class PostgresBase(Source):
         """SQL over a table ``c`` of pg_class that changes whenever its change log could have missed something."""
 
     @abstractmethod
-    def _log_prepare(self, connection: Connection) -> int:
+    def _log_prepare(self, connection: PostgresConnection) -> int:
         """Before a first load: makes sure that the log runs. A snapshot with xmin above the result misses nothing."""
 
     @abstractmethod
-    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+    def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         """Goes on after ``position``; LoadAgain when the log does not reach back to it."""
 
     @abstractmethod
-    def _log_bound(self, connection: Connection) -> int:
+    def _log_bound(self, connection: PostgresConnection) -> int:
         """The bound of a first load's position."""
 
-    def _log_now(self, connection: Connection) -> int:
+    def _log_now(self, connection: PostgresConnection) -> int:
         """For a table that begins in the middle: its log may miss something of transactions up to this one."""
         return 0
 
-    def _log_fence(self, snapshot: Snapshot) -> None:
+    def _log_fence(self, snapshot: PostgresSnapshot) -> None:
         """After the snapshot, when it shows something new."""
 
     @abstractmethod
-    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> Any:
+    def _log_within(self, connection: PostgresConnection, snapshot: PostgresSnapshot, quiet: bool) -> Any:
         """Inside the snapshot's transaction."""
 
     @abstractmethod
-    def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
+    def _log_after(self, found: Any, snapshot: PostgresSnapshot, quiet: bool) -> LogDelivery:
         """After it: the newly visible transactions."""
 
     @property
@@ -181,8 +185,10 @@ class PostgresBase(Source):
         self._take_shapes({relation: found[relation] for relation in columns})
 
     def _take_shapes(self, facts: Mapping[Relation, TableFacts]) -> None:
-        self._watched = {r: Watched(r, facts[r], facts[r].only(names)) for r, names in self._columns.items()}
-        self._tables = {r: LookupTable(r, facts[r], self._keys.get(r.table, Keys())) for r in self._columns}
+        self._watched = {
+            r: WatchedPostgresTable(r, facts[r], facts[r].only(names)) for r, names in self._columns.items()
+        }
+        self._tables = {r: LookupTable(r, facts[r], self._keys.get(r.table, TableKeys())) for r in self._columns}
         self._shape = None
         self._shape_text = self._compose_shape()
         self._moment_texts = {False: self._compose_moment("''"), True: self._compose_moment("pg_export_snapshot()")}
@@ -207,13 +213,13 @@ class PostgresBase(Source):
         """The naive variant without it is planted in the stress, to see it fail."""
         return statement
 
-    def _begin(self, connection: Connection, export: bool = False) -> Moment:
+    def _begin(self, connection: PostgresConnection, export: bool = False) -> OpenSnapshot:
         """Opens a snapshot; tries again while a table is locked exclusively, holding nothing meanwhile."""
         until = time.monotonic() + self.options.lock_timeout
         while True:
             try:
                 ((snapshot, name),) = run(connection, self._moment_texts[export])
-                return Moment(Snapshot.parse(snapshot), name)
+                return OpenSnapshot(PostgresSnapshot.parse(snapshot), name)
             except psycopg.errors.LockNotAvailable:
                 if time.monotonic() > until:
                     raise
@@ -223,7 +229,7 @@ class PostgresBase(Source):
                 text = f"{self.name}: a watched table was dropped or renamed ({str(problem).strip()}); {LOAD_AGAIN}"
                 raise SchemaChanged(text) from problem
 
-    def _check_shape(self, connection: Connection) -> None:
+    def _check_shape(self, connection: PostgresConnection) -> None:
         """Before anything is delivered: the watched columns are what they were at the position."""
         assert self._position is not None
         row = connection.execute(self._shape_text).fetchone() if self._shape_text else None
@@ -303,7 +309,7 @@ class PostgresBase(Source):
         """Whether a table begins with this visit."""
         return None in self._late.values()
 
-    def _is_quiet(self, snapshot: Snapshot) -> bool:
+    def _is_quiet(self, snapshot: PostgresSnapshot) -> bool:
         """Nothing became visible since the last visit but our own fences: no log to read, and no fence needed."""
         assert self._position is not None
         news = snapshot.news(self._position.snapshot)
@@ -337,11 +343,11 @@ class PostgresBase(Source):
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
         return {relation.table: facts[relation].trace(names) for relation, names in self._columns.items()}
 
-    def _facts(self, connection: Connection) -> list[TableFacts]:
+    def _facts(self, connection: PostgresConnection) -> list[TableFacts]:
         oids = [watched.facts.oid for watched in self._watched.values()]
         return read_tables(connection, self.options.schema, self._marks, oids)
 
-    def _settled_moment(self, connection: Connection, after: int) -> Moment:
+    def _settled_moment(self, connection: PostgresConnection, after: int) -> OpenSnapshot:
         """A snapshot in which every transaction up to ``after`` has ended."""
         until = time.monotonic() + self.options.load_timeout
         while True:
@@ -402,7 +408,7 @@ class PostgresBase(Source):
         self._position = position
         self._shape = None
 
-    def _check_server(self, connection: Connection, position: PostgresPosition) -> None:
+    def _check_server(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         """The same cluster, on the same timeline, not set back to an earlier state."""
         ((server, reached, _),) = run(connection, _IDENTITY)
         if server != position.server:
@@ -435,7 +441,7 @@ class PostgresBase(Source):
             facts = relation_facts(self.name, self._facts(holder))
         return tuple(partitions(self._tables.values(), self._columns, facts, self._exported, self.options))
 
-    def _held_connection(self) -> Connection:
+    def _held_connection(self) -> PostgresConnection:
         self._life.check(LOOK)
         assert self._holder is not None
         return self._holder
@@ -464,7 +470,7 @@ class PostgresBase(Source):
 
     # -- connections ------------------------------------------------------------------------------------------------
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> PostgresConnection:
         if self._connection is None and self._spare is not None:
             self._connection, self._spare = self._spare, None
         if self._connection is None:
@@ -496,7 +502,7 @@ def _is_lost(problem: Exception) -> bool:
     return isinstance(problem, StreamLost) or state is None or state.startswith(("57P", "08"))
 
 
-def _close_quietly(connection: Connection | None) -> None:
+def _close_quietly(connection: PostgresConnection | None) -> None:
     if connection is not None:
         with contextlib.suppress(psycopg.Error):
             connection.close()

@@ -33,7 +33,7 @@ from weir.algebra.types import (
     Type,
     decimal,
 )
-from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.connection import PostgresConnection
 
 TYPES = {
     "int2": SMALLINT, "int4": INT, "int8": BIGINT, "float4": FLOAT, "float8": DOUBLE, "bool": BOOLEAN,
@@ -115,7 +115,9 @@ ORDER BY c.relname, a.attnum
 """
 
 
-def read_tables(connection: Connection, schema: str, mark: str, oids: Sequence[int] | None = None) -> list[TableFacts]:
+def read_tables(
+    connection: PostgresConnection, schema: str, mark: str, oids: Sequence[int] | None = None
+) -> list[TableFacts]:
     """The ordinary tables of a schema, or those with these oids. ``mark`` is SQL over ``c``, with no value in it."""
     which = "n.nspname = %s" if oids is None else "n.nspname = %s AND c.oid = ANY(%s::int8[]::oid[])"
     values: tuple[Any, ...] = (schema,) if oids is None else (schema, list(oids))
@@ -218,7 +220,7 @@ ORDER BY x.oid
 
 
 @dataclass(frozen=True)
-class Keys:
+class TableKeys:
     """Keys, foreign keys and indexes of one table. An index serves lookups by its leading plain columns."""
 
     key: tuple[str, ...] = ()
@@ -230,7 +232,7 @@ class Keys:
         return any(index[0] in columns for index in self.indexes if index)
 
 
-def read_keys(connection: Connection, schema: str) -> dict[str, Keys]:
+def read_keys(connection: PostgresConnection, schema: str) -> dict[str, TableKeys]:
     with connection.cursor(row_factory=dict_row) as cursor:
         constraints = cursor.execute(_KEYS, (schema,)).fetchall()
         indexes = cursor.execute(_INDEXES, (schema,)).fetchall()
@@ -244,7 +246,9 @@ def read_keys(connection: Connection, schema: str) -> dict[str, Keys]:
     for row in indexes:
         served.setdefault(row["table"], []).append(_leading(row["columns"]))
     names = {*keys, *foreign, *served}
-    return {n: Keys(keys.get(n, ()), tuple(foreign.get(n, ())), tuple(filter(None, served.get(n, ())))) for n in names}
+    return {
+        n: TableKeys(keys.get(n, ()), tuple(foreign.get(n, ())), tuple(filter(None, served.get(n, ())))) for n in names
+    }
 
 
 def _leading(columns: Sequence[str | None]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from weir.sources.postgres.options import PostgresOptions
 from weir.sources.secrets import mask, read_secret
 from weir.sources.source import SourceError
 
-Connection = psycopg.Connection[Any]
+PostgresConnection = psycopg.Connection[Any]
 
 SETTINGS = {
     "datestyle": "ISO",
@@ -38,7 +38,7 @@ SETTINGS = {
 STREAM_SETTINGS = {"wal_sender_timeout": "3600000", "tcp_keepalives_idle": "60", "tcp_keepalives_interval": "10"}
 
 
-def connect(options: PostgresOptions, replication: bool = False) -> Connection:
+def connect(options: PostgresOptions, replication: bool = False) -> PostgresConnection:
     """A connection in autocommit mode; with ``replication`` one that can stream the slot."""
     secret = read_secret(options.password, f"source {options.name}: password") if options.password else None
     chosen = {**SETTINGS, **STREAM_SETTINGS} if replication else SETTINGS
@@ -83,7 +83,7 @@ def _first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
-def run(connection: Connection, statements: sql.Composable | str) -> list[Any]:
+def run(connection: PostgresConnection, statements: sql.Composable | str) -> list[Any]:
     """Runs several statements in one round trip; the rows of the last one."""
     text = statements.as_string(connection) if isinstance(statements, sql.Composable) else statements
     result = connection.pgconn.exec_(text.encode())
@@ -99,7 +99,7 @@ def _decoded(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
-def copy_out(connection: Connection, statement: sql.Composable) -> Iterator[bytes]:
+def copy_out(connection: PostgresConnection, statement: sql.Composable) -> Iterator[bytes]:
     """The data of ``COPY ... TO STDOUT``, a row at a time.
 
     Straight from libpq: at 100,000 rows this took two thirds of the time of psycopg's own cursor.

@@ -9,8 +9,8 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.types import Column, Schema
-from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts, read_keys, read_tables
-from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, TableKeys, read_keys, read_tables
+from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import INSTALL
 from weir.sources.source import LOAD_AGAIN, Description, Finding, SourceError
@@ -28,7 +28,7 @@ NO_ENCODING_PROBLEM = (
 OLDEST_VERSION = 130_000
 
 
-def describe(connection: Connection, options: PostgresOptions, kind: str, mark: str) -> Description:
+def describe(connection: PostgresConnection, options: PostgresOptions, kind: str, mark: str) -> Description:
     facts = read_tables(connection, options.schema, mark)
     keys = read_keys(connection, options.schema)
     settings = _settings(connection)
@@ -37,7 +37,7 @@ def describe(connection: Connection, options: PostgresOptions, kind: str, mark: 
     else:
         log = _trigger_log(connection, options)
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
-    tables = tuple(_table(options.name, table, keys.get(table.name, Keys()), kind) for table in facts)
+    tables = tuple(_table(options.name, table, keys.get(table.name, TableKeys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
     return Description(tables, unmapped, tuple(findings), _rows(connection, options))
 
@@ -55,7 +55,7 @@ def why_unusable(column: ColumnFacts) -> str:
     return column.shown_type
 
 
-def _table(source: str, facts: TableFacts, keys: Keys, kind: str) -> Table:
+def _table(source: str, facts: TableFacts, keys: TableKeys, kind: str) -> Table:
     columns = [Column(c.name, c.type) for c in facts.columns if usable(c, kind) and c.type is not None]
     names = {column.name for column in columns}
     key = keys.key if set(keys.key) <= names else ()
@@ -67,7 +67,7 @@ def _unmapped(facts: TableFacts, kind: str) -> dict[str, str]:
     return {column.name: why_unusable(column) for column in facts.columns if not usable(column, kind)}
 
 
-def _rows(connection: Connection, options: PostgresOptions) -> dict[Relation, int]:
+def _rows(connection: PostgresConnection, options: PostgresOptions) -> dict[Relation, int]:
     """As the planner believes; a table that was never analyzed is left out."""
     query = (
         "SELECT c.relname, c.reltuples::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -76,12 +76,12 @@ def _rows(connection: Connection, options: PostgresOptions) -> dict[Relation, in
     return {Relation(options.name, name): rows for name, rows in connection.execute(query, (options.schema,))}
 
 
-def _settings(connection: Connection) -> dict[str, str]:
+def _settings(connection: PostgresConnection) -> dict[str, str]:
     query = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
     return dict(connection.execute(query, (list(_SETTINGS),)).fetchall())
 
 
-def _general(connection: Connection, options: PostgresOptions, settings: dict[str, str]) -> Iterator[Finding]:
+def _general(connection: PostgresConnection, options: PostgresOptions, settings: dict[str, str]) -> Iterator[Finding]:
     if connection.info.server_version < OLDEST_VERSION:
         yield Finding("error", f"PostgreSQL {settings['server_version']} is too old", "use version 13 or newer")
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (options.schema,)).fetchone() is None:
@@ -93,7 +93,7 @@ def _general(connection: Connection, options: PostgresOptions, settings: dict[st
         yield Finding("error", *NO_ENCODING_PROBLEM)
 
 
-def _has_usage(connection: Connection, schema: str) -> bool:
+def _has_usage(connection: PostgresConnection, schema: str) -> bool:
     query = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
     return connection.execute(query, (schema,)).fetchone() == (True,)
 
@@ -121,7 +121,7 @@ def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[F
 
 
 def _replication(
-    connection: Connection, options: PostgresOptions, settings: dict[str, str], facts: Sequence[TableFacts]
+    connection: PostgresConnection, options: PostgresOptions, settings: dict[str, str], facts: Sequence[TableFacts]
 ) -> Iterator[Finding]:
     if settings["wal_level"] != "logical":
         remedy = "ALTER SYSTEM SET wal_level = 'logical';  -- then restart the server"
@@ -139,7 +139,7 @@ def _replication(
     yield from _publication_findings(connection, options, facts)
 
 
-def _slot_findings(connection: Connection, options: PostgresOptions) -> Iterator[Finding]:
+def _slot_findings(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
     slot = connection.execute(
         "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", (options.slot,)
     ).fetchone()
@@ -155,7 +155,7 @@ def _slot_findings(connection: Connection, options: PostgresOptions) -> Iterator
         yield Finding("error", "all replication slots are taken", remedy)
 
 
-def published_tables(connection: Connection, options: PostgresOptions) -> set[str] | None:
+def published_tables(connection: PostgresConnection, options: PostgresOptions) -> set[str] | None:
     """The tables of the publication, None when there is no such publication."""
     if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (options.publication,)).fetchone() is None:
         return None
@@ -175,7 +175,7 @@ FILTERS_SINCE = 150_000
 
 
 def _publication_findings(
-    connection: Connection, options: PostgresOptions, facts: Sequence[TableFacts]
+    connection: PostgresConnection, options: PostgresOptions, facts: Sequence[TableFacts]
 ) -> Iterator[Finding]:
     publication = _quoted(options.publication)
     published = published_tables(connection, options)
@@ -196,7 +196,7 @@ def _publication_findings(
             yield Finding("error", f"{name} does not log whole old rows", mend, table.name)
 
 
-def publication_problems(connection: Connection, options: PostgresOptions) -> Iterator[tuple[str, str]]:
+def publication_problems(connection: PostgresConnection, options: PostgresOptions) -> Iterator[tuple[str, str]]:
     """What makes a publication incomplete: operations left out, row filters, column lists."""
     publication = _quoted(options.publication)
     complete = connection.execute(_OPERATIONS, (options.publication,)).fetchone()
@@ -214,7 +214,7 @@ def publication_problems(connection: Connection, options: PostgresOptions) -> It
 # -- trigger log ----------------------------------------------------------------------------------------------------
 
 
-def _trigger_log(connection: Connection, options: PostgresOptions) -> Iterator[Finding]:
+def _trigger_log(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
     present = connection.execute("SELECT to_regclass(%s)", (_quoted(options.log_schema, "trimmed"),)).fetchone()
     if present is not None and present[0] is None:
         yield Finding(
@@ -233,7 +233,7 @@ def refuse_unusable(
     names: Sequence[str],
     options: PostgresOptions,
     kind: str,
-    connection: Connection,
+    connection: PostgresConnection,
 ) -> None:
     """Raises when a view cannot use these columns of this table: names what is in the way, and the way out."""
     if facts is None:
@@ -252,7 +252,7 @@ def refuse_unusable(
 
 
 def _refuse_unpublished(
-    relation: Relation, facts: TableFacts, options: PostgresOptions, connection: Connection
+    relation: Relation, facts: TableFacts, options: PostgresOptions, connection: PostgresConnection
 ) -> None:
     name, publication = _quoted(facts.schema, facts.name), _quoted(options.publication)
     published = published_tables(connection, options)

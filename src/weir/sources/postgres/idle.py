@@ -12,16 +12,16 @@ from collections import defaultdict
 
 import psycopg
 
-from weir.sources.postgres.connection import Connection, connect, run
+from weir.sources.postgres.connection import PostgresConnection, connect, run
 from weir.sources.postgres.options import PostgresOptions
 
 MOST_IDLE = 4  # of one source in one process
 
 _lock = threading.Lock()
-_waiting: dict[tuple[int, PostgresOptions], list[Connection]] = defaultdict(list)
+_waiting: dict[tuple[int, PostgresOptions], list[PostgresConnection]] = defaultdict(list)
 
 
-def take(options: PostgresOptions, statements: str) -> Connection:
+def take(options: PostgresOptions, statements: str) -> PostgresConnection:
     """A connection on which ``statements`` have begun a transaction."""
     waiting = _take(options)
     if waiting is not None:
@@ -41,7 +41,7 @@ def take(options: PostgresOptions, statements: str) -> Connection:
     return fresh
 
 
-def give_back(options: PostgresOptions, connection: Connection) -> None:
+def give_back(options: PostgresOptions, connection: PostgresConnection) -> None:
     """Ends the transaction; the connection waits for the next one."""
     try:
         run(connection, "ROLLBACK")
@@ -65,7 +65,7 @@ def close_idle(options: PostgresOptions) -> None:
             connection.close()
 
 
-def _take(options: PostgresOptions) -> Connection | None:
+def _take(options: PostgresOptions) -> PostgresConnection | None:
     """One made in this very process: a forked one shares its sockets with its parent."""
     with _lock:
         mine = _waiting[os.getpid(), options]

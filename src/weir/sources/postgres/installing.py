@@ -10,7 +10,7 @@ import psycopg
 
 from weir.sources.installing import Capture, StatusLine, status_of
 from weir.sources.postgres.catalogue import read_tables
-from weir.sources.postgres.connection import Connection, connect, named_errors
+from weir.sources.postgres.connection import PostgresConnection, connect, named_errors
 from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
 from weir.sources.postgres.publication import plan_publication, plan_removal
 from weir.sources.postgres.replication import PostgresSource
@@ -55,7 +55,7 @@ class PostgresTriggersCapture(Capture):
         with _administrator(self.options) as admin:
             return self._states(admin)
 
-    def _states(self, admin: Connection) -> list[StatusLine]:
+    def _states(self, admin: PostgresConnection) -> list[StatusLine]:
         tables = [t for t in read_tables(admin, self.options.schema, "''") if t.name != MARKER_TABLE]
         problems = {table.name: log_problem(admin, self.options, table) for table in tables}
         return [StatusLine(name, not problem, problem or "is captured") for name, problem in problems.items()]
@@ -79,14 +79,14 @@ class PostgresCapture(Capture):
         return status_of(PostgresSource(self.options))
 
 
-def _run(admin: Connection, statements: Sequence[str], dry_run: bool) -> list[str]:
+def _run(admin: PostgresConnection, statements: Sequence[str], dry_run: bool) -> list[str]:
     for statement in () if dry_run else statements:
         admin.execute(statement.encode())
     return [f"{statement};" for statement in statements] or ["nothing to do"]
 
 
 @contextmanager
-def _administrator(options: PostgresOptions) -> Iterator[Connection]:
+def _administrator(options: PostgresOptions) -> Iterator[PostgresConnection]:
     with named_errors(options, "installing or inspecting capture"), connect(options) as admin:
         try:
             yield admin

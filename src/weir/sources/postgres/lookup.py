@@ -27,8 +27,8 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import INT, Type
-from weir.sources.postgres.catalogue import ColumnFacts, Keys, TableFacts
-from weir.sources.postgres.connection import Connection, copy_out
+from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, TableKeys
+from weir.sources.postgres.connection import PostgresConnection, copy_out
 from weir.sources.postgres.values import to_arrow
 from weir.sources.source import SourceError
 
@@ -61,7 +61,7 @@ class LookupTable:
 
     relation: Relation
     facts: TableFacts
-    keys: Keys
+    keys: TableKeys
 
     @property
     def name(self) -> sql.Composable:
@@ -75,7 +75,7 @@ class LookupTable:
 
 
 def answer(
-    connection: Connection, lookup: Lookup, tables: Mapping[Relation, LookupTable], utf8: bool = True
+    connection: PostgresConnection, lookup: Lookup, tables: Mapping[Relation, LookupTable], utf8: bool = True
 ) -> pa.Table:
     """Answers one lookup in the connection's open transaction."""
     table = tables.get(lookup.relation)
@@ -203,7 +203,7 @@ def _literal(array: Iterable[str]) -> str:
     return "{" + ",".join(array) + "}"
 
 
-def _bind(connection: Connection, arrays: Sequence[str]) -> None:
+def _bind(connection: PostgresConnection, arrays: Sequence[str]) -> None:
     """Hands the arrays over as bound values, for the rest of the transaction."""
     calls = ", ".join("set_config(%s, %s, true)" for _ in arrays)
     values = [value for at, array in enumerate(arrays) for value in (_setting(at), array)]
@@ -241,13 +241,13 @@ def _condition(table: LookupTable, names: Sequence[str]) -> sql.Composed:
 
 
 def fetch(
-    connection: Connection, query: sql.Composable, columns: Sequence[ColumnFacts], relation: Relation
+    connection: PostgresConnection, query: sql.Composable, columns: Sequence[ColumnFacts], relation: Relation
 ) -> pa.Table:
     """The query's rows as an Arrow table, read through ``COPY``."""
     return parse_csv(b"".join(copy_rows(connection, query)), columns, relation)
 
 
-def copy_rows(connection: Connection, query: sql.Composable) -> Iterator[bytes]:
+def copy_rows(connection: PostgresConnection, query: sql.Composable) -> Iterator[bytes]:
     return copy_out(connection, sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query))
 
 

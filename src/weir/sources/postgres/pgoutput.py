@@ -40,7 +40,7 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class Commit:
+class CommitRecord:
     commit_lsn: int
     end_lsn: int  # the first byte behind the commit record
 
@@ -98,10 +98,10 @@ class Truncate:
     relations: tuple[int, ...]
 
 
-Message = Begin | Commit | RelationShape | TypeName | Origin | LogicalMessage | Truncate
+StreamMessage = Begin | CommitRecord | RelationShape | TypeName | Origin | LogicalMessage | Truncate
 
 
-def decode(message: bytes) -> Message:
+def decode(message: bytes) -> StreamMessage:
     """Any message but a row's (those are ``Tuples.rows``)."""
     kind = message[:1]
     reader = _READERS.get(kind)
@@ -117,8 +117,8 @@ def _begin(message: bytes) -> Begin:
     return Begin(_U64.unpack_from(message, 1)[0], _U32.unpack_from(message, 17)[0])
 
 
-def _commit(message: bytes) -> Commit:
-    return Commit(_U64.unpack_from(message, 2)[0], _U64.unpack_from(message, 10)[0])
+def _commit(message: bytes) -> CommitRecord:
+    return CommitRecord(_U64.unpack_from(message, 2)[0], _U64.unpack_from(message, 10)[0])
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:
@@ -169,7 +169,7 @@ def _truncate(message: bytes) -> Truncate:
     return Truncate(bool(options & 1), bool(options & 2), relations)
 
 
-_READERS: dict[bytes, Callable[[bytes], Message]] = {
+_READERS: dict[bytes, Callable[[bytes], StreamMessage]] = {
     b"B": _begin,
     b"C": _commit,
     b"R": _relation,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from weir.sources.postgres.visibility import Snapshot
+from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import SourceError
 
 
@@ -20,7 +20,7 @@ class PostgresPosition:
     ``server`` is the cluster's identity and timeline, ``tables`` the watched tables' traces (see ``catalogue``).
     """
 
-    snapshot: Snapshot
+    snapshot: PostgresSnapshot
     bound: int
     server: str
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
@@ -34,12 +34,12 @@ class PostgresPosition:
     def parse(cls, text: str, source: str) -> PostgresPosition:
         try:
             parts = json.loads(text)
-            snapshot = Snapshot.parse(parts["snapshot"])
+            snapshot = PostgresSnapshot.parse(parts["snapshot"])
             return cls(snapshot, lsn_number(parts["log"]), parts["server"], parts["tables"])
         except (ValueError, KeyError, TypeError) as problem:
             raise SourceError(f"{source}: not a position of a PostgreSQL source: {text[:100]!r}") from problem
 
-    def at(self, snapshot: Snapshot, bound: int) -> PostgresPosition:
+    def at(self, snapshot: PostgresSnapshot, bound: int) -> PostgresPosition:
         return replace(self, snapshot=snapshot, bound=bound)
 
     def only(self, tables: Iterable[str]) -> PostgresPosition:
@@ -55,7 +55,7 @@ class PostgresPosition:
 
 
 @lru_cache(maxsize=64)
-def shown_by(position: str, source: str) -> Snapshot:
+def shown_by(position: str, source: str) -> PostgresSnapshot:
     """What a position's snapshot shows; asked again and again for the same few positions."""
     return PostgresPosition.parse(position, source).snapshot
 

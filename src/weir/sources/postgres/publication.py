@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from psycopg import sql
 
 from weir.sources.postgres.catalogue import TableFacts, read_tables
-from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.describe import publication_problems, published_tables
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.source import SourceError
@@ -19,7 +19,7 @@ from weir.sources.source import SourceError
 FULL = "f"
 
 
-def plan_publication(connection: Connection, options: PostgresOptions, tables: Sequence[str]) -> list[str]:
+def plan_publication(connection: PostgresConnection, options: PostgresOptions, tables: Sequence[str]) -> list[str]:
     """The statements that are still needed so that all changes of these tables are published whole."""
     facts = {table.name: table for table in read_tables(connection, options.schema, "''")}
     if unknown := [name for name in tables if name not in facts]:
@@ -28,7 +28,7 @@ def plan_publication(connection: Connection, options: PostgresOptions, tables: S
     return [statement for statement in statements if statement]
 
 
-def _publication(connection: Connection, options: PostgresOptions, tables: Sequence[str]) -> Iterator[str]:
+def _publication(connection: PostgresConnection, options: PostgresOptions, tables: Sequence[str]) -> Iterator[str]:
     publication = sql.Identifier(options.publication)
     names = [sql.Identifier(options.schema, name) for name in tables]
     published = published_tables(connection, options)
@@ -51,7 +51,7 @@ def _whole_rows(table: TableFacts) -> str:
     return f"ALTER TABLE {name} REPLICA IDENTITY FULL"
 
 
-def plan_removal(connection: Connection, options: PostgresOptions) -> list[str]:
+def plan_removal(connection: PostgresConnection, options: PostgresOptions) -> list[str]:
     """The statements that drop the slot and the publication. REPLICA IDENTITY stays: others may need it."""
     statements = []
     slot = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput' AND database = %s"
@@ -64,5 +64,5 @@ def plan_removal(connection: Connection, options: PostgresOptions) -> list[str]:
     return statements
 
 
-def _text(connection: Connection, statement: sql.Composed) -> str:
+def _text(connection: PostgresConnection, statement: sql.Composed) -> str:
     return statement.as_string(connection)

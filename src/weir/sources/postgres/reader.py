@@ -12,7 +12,7 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.postgres.catalogue import TableFacts
-from weir.sources.postgres.connection import Connection, named_errors
+from weir.sources.postgres.connection import PostgresConnection, named_errors
 from weir.sources.postgres.idle import give_back, take
 from weir.sources.postgres.lookup import LookupTable, answer, copy_rows, parse_csv, select_columns
 from weir.sources.postgres.options import PostgresOptions
@@ -41,7 +41,7 @@ class PostgresReader(SnapshotReader):
 
     def __init__(self, token: SnapshotToken) -> None:
         self._token = token
-        self._connection: Connection | None = _enter(token.options, token.exported)
+        self._connection: PostgresConnection | None = _enter(token.options, token.exported)
 
     def answer(self, lookups: Sequence[Lookup]) -> Answers:
         connection, token = self._connection, self._token
@@ -57,7 +57,7 @@ class PostgresReader(SnapshotReader):
             self._connection = None
 
 
-def _enter(options: PostgresOptions, exported: str) -> Connection:
+def _enter(options: PostgresOptions, exported: str) -> PostgresConnection:
     """A connection whose transaction sees the exported snapshot.
 
     A TRUNCATE that waits for the snapshot's holder makes newcomers wait behind it, and the holder may be waiting for

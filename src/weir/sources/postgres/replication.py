@@ -17,12 +17,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from weir.sources.postgres.base import Delivery, PostgresBase
-from weir.sources.postgres.connection import Connection, connect
+from weir.sources.postgres.base import LogDelivery, PostgresBase
+from weir.sources.postgres.connection import PostgresConnection, connect
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.stream import ReplicationStream, StreamLost, StreamUnreadable
-from weir.sources.postgres.transactions import Assembler, changes_of, transactions_of, truncations_of
-from weir.sources.postgres.visibility import Snapshot
+from weir.sources.postgres.transactions import TransactionAssembler, changes_of, transactions_of, truncations_of
+from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import LOAD_AGAIN, LoadAgain, SourceError
 
 FENCE_SECONDS = 120.0  # silence of the stream, not the time it takes to read it
@@ -53,8 +53,8 @@ class PostgresSource(PostgresBase):
 
     kind = "postgres"
     _stream: ReplicationStream | None = None
-    _assembler: Assembler
-    _fence_connection: Connection | None = None
+    _assembler: TransactionAssembler
+    _fence_connection: PostgresConnection | None = None
     _fence = 0
 
     def _mark(self) -> sql.Composable:
@@ -63,10 +63,10 @@ class PostgresSource(PostgresBase):
 
     # -- the slot ---------------------------------------------------------------------------------------------------
 
-    def _slot(self, connection: Connection) -> Any:
+    def _slot(self, connection: PostgresConnection) -> Any:
         return connection.execute(_SLOT, (self.options.slot,)).fetchone()
 
-    def _log_prepare(self, connection: Connection) -> int:
+    def _log_prepare(self, connection: PostgresConnection) -> int:
         """Makes the slot, or goes on with the one there is; one that is lost or cannot be decoded is made anew.
 
         A transaction whose commit record precedes the slot may not be visible yet; it has an id below the one taken
@@ -82,18 +82,18 @@ class PostgresSource(PostgresBase):
         self._refuse_foreign(self._slot(connection))
         return self._log_now(connection)
 
-    def _log_now(self, connection: Connection) -> int:
+    def _log_now(self, connection: PostgresConnection) -> int:
         row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
         assert row is not None
         return int(row[0])
 
-    def _is_older_than_publication(self, connection: Connection) -> bool:
+    def _is_older_than_publication(self, connection: PostgresConnection) -> bool:
         """A slot may have to decode log from before the publication was made, which the server cannot."""
         values = {"slot": self.options.slot, "publication": self.options.publication}
         row = connection.execute(_SLOT_AGE, values).fetchone()
         return row is not None and bool(row[0])
 
-    def _create_slot(self, connection: Connection) -> None:
+    def _create_slot(self, connection: PostgresConnection) -> None:
         """The server waits for every transaction that is open now; not for ever."""
         timeout = int(self.options.load_timeout * 1000)
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(timeout),))
@@ -113,11 +113,11 @@ class PostgresSource(PostgresBase):
                 f"{slot[1]}); give this project a slot of its own"
             )
 
-    def _log_bound(self, connection: Connection) -> int:
+    def _log_bound(self, connection: PostgresConnection) -> int:
         slot = self._slot(connection)
         return int(slot[3]) if slot is not None else 0
 
-    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+    def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         self._log_close()
         slot = self._slot(connection)
         if slot is None:
@@ -137,7 +137,7 @@ class PostgresSource(PostgresBase):
             self._stream = ReplicationStream(self.options)
         except (psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState) as problem:
             raise self._load_again(str(problem).strip()) from problem
-        self._assembler = Assembler(self.name, self._watched.values(), position.snapshot, self._late)
+        self._assembler = TransactionAssembler(self.name, self._watched.values(), position.snapshot, self._late)
 
     def _load_again(self, why: str) -> LoadAgain:
         return LoadAgain(f"{self.name}: {why}; {LOAD_AGAIN}")
@@ -156,7 +156,7 @@ class PostgresSource(PostgresBase):
 
     # -- a visit's part ---------------------------------------------------------------------------------------------
 
-    def _log_fence(self, snapshot: Snapshot) -> None:
+    def _log_fence(self, snapshot: PostgresSnapshot) -> None:
         if self._fence_connection is None or self._fence_connection.closed:
             self._fence_connection = connect(self.options)
         try:
@@ -167,10 +167,10 @@ class PostgresSource(PostgresBase):
         self._fence = int(row[0])
         self._own.add(self._fence)
 
-    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> None:
+    def _log_within(self, connection: PostgresConnection, snapshot: PostgresSnapshot, quiet: bool) -> None:
         """Nothing: the stream is read when the snapshot's locks are released."""
 
-    def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
+    def _log_after(self, found: Any, snapshot: PostgresSnapshot, quiet: bool) -> LogDelivery:
         self._assembler.expect(snapshot)
         try:
             reached = self._catch_up() if quiet else self._read_to_fence()
@@ -178,7 +178,7 @@ class PostgresSource(PostgresBase):
             raise self._load_again(f"the slot's log cannot be decoded: {problem}") from problem
         decoded = [] if quiet else self._assembler.deliver(snapshot)
         waiting = self._assembler.waiting
-        return Delivery(
+        return LogDelivery(
             transactions_of(decoded), changes_of(decoded, self._watched), truncations_of(decoded),
             waiting[0].commit if waiting else reached,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from psycopg import pq, sql
 from psycopg.errors import error_from_result
 
 from weir.algebra.quoting import double_quoted, quoted
-from weir.sources.postgres.connection import Connection, connect
+from weir.sources.postgres.connection import PostgresConnection, connect
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.source import SourceError
 
@@ -47,7 +47,7 @@ class ReplicationStream:
         self._confirmed = 0
         self._told = time.monotonic()
         self.reached = 0  # everything before this place in the log has been received
-        self._connection: Connection = connect(options, replication=True)
+        self._connection: PostgresConnection = connect(options, replication=True)
         self._raw = self._connection.pgconn
         try:
             self._start()

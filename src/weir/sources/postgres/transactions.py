@@ -20,10 +20,12 @@ from weir.sources.postgres.markers import GLOBAL_PREFIX, from_message, from_row
 from weir.sources.postgres.options import MARKER_TABLE
 from weir.sources.postgres.pgoutput import Fields, Tuples
 from weir.sources.postgres.values import from_fields
-from weir.sources.postgres.visibility import Snapshot
+from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, SourceError, Transaction
 
-Late = Mapping[Relation, Snapshot | None]  # tables that are followed only behind this; None: behind the next visit
+Late = Mapping[
+    Relation, PostgresSnapshot | None
+]  # tables that are followed only behind this; None: behind the next visit
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedPostgresTable:
     """A watched table and its needed columns."""
 
     relation: Relation
@@ -69,14 +71,14 @@ class _Reader:
     problem: str = ""
 
 
-class Assembler:
+class TransactionAssembler:
     """``feed`` it every message; ``deliver`` takes out what a snapshot shows."""
 
     def __init__(
         self,
         source: str,
-        watched: Iterable[Watched],
-        delivered: Snapshot,
+        watched: Iterable[WatchedPostgresTable],
+        delivered: PostgresSnapshot,
         late: Late | None = None,
     ) -> None:
         self._source = source
@@ -91,7 +93,7 @@ class Assembler:
         self._settled = False  # the first visit of this stream is done: nothing delivered may come again
         self.waiting: list[Decoded] = []
 
-    def expect(self, snapshot: Snapshot) -> None:
+    def expect(self, snapshot: PostgresSnapshot) -> None:
         """The newest snapshot, against which 32-bit transaction ids are widened."""
         self._newest = snapshot
 
@@ -105,7 +107,7 @@ class Assembler:
         match decoded:
             case pgoutput.Begin():
                 self._begin(decoded)
-            case pgoutput.Commit():
+            case pgoutput.CommitRecord():
                 return self._commit(decoded)
             case pgoutput.RelationShape():
                 self._shape(decoded)
@@ -127,7 +129,7 @@ class Assembler:
                 "happen: load the views that use this source again, and report it"
             )
 
-    def _commit(self, commit: pgoutput.Commit) -> tuple[int, int]:
+    def _commit(self, commit: pgoutput.CommitRecord) -> tuple[int, int]:
         if self._current is not None and not self._current.is_empty:
             self.waiting.append(self._current)
         self._current = None
@@ -193,7 +195,7 @@ class Assembler:
 
     # -- delivery ---------------------------------------------------------------------------------------------------
 
-    def deliver(self, snapshot: Snapshot) -> list[Decoded]:
+    def deliver(self, snapshot: PostgresSnapshot) -> list[Decoded]:
         """Takes out the waiting transactions that the snapshot shows, in the order of the log."""
         visible = [transaction for transaction in self.waiting if snapshot.shows(transaction.xid)]
         self.waiting = [transaction for transaction in self.waiting if not snapshot.shows(transaction.xid)]
@@ -208,7 +210,7 @@ class Assembler:
         return [transaction for transaction in visible if not transaction.is_empty]
 
 
-def _reader(watched: Watched, shape: pgoutput.RelationShape) -> _Reader:
+def _reader(watched: WatchedPostgresTable, shape: pgoutput.RelationShape) -> _Reader:
     """Columns are found by name; one of another type, or none, makes the rows unreadable."""
     relation, positions = watched.relation, []
     if shape.oid != watched.facts.oid:
@@ -238,13 +240,15 @@ def transactions_of(decoded: Sequence[Decoded]) -> tuple[Transaction, ...]:
     return tuple(Transaction(str(transaction.xid), transaction.part_of) for transaction in decoded)
 
 
-def changes_of(decoded: Sequence[Decoded], watched: Mapping[Relation, Watched]) -> dict[Relation, pa.Table]:
+def changes_of(
+    decoded: Sequence[Decoded], watched: Mapping[Relation, WatchedPostgresTable]
+) -> dict[Relation, pa.Table]:
     """One Arrow table per changed table, with weights and transaction numbers."""
     touched = {relation for transaction in decoded for relation in transaction.rows}
     return {relation: _changes(decoded, watched[relation]) for relation in sorted(touched)}
 
 
-def _changes(decoded: Sequence[Decoded], watched: Watched) -> pa.Table:
+def _changes(decoded: Sequence[Decoded], watched: WatchedPostgresTable) -> pa.Table:
     weights: list[int] = []
     numbers: list[int] = []
     rows: list[Fields] = []

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
-from weir.sources.postgres.connection import Connection
+from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
 from weir.sources.source import SourceError
 
@@ -35,7 +35,7 @@ def logged(column: ColumnFacts) -> sql.Identifier:
     return sql.Identifier(f"c{column.number}")
 
 
-def install_triggers(admin: Connection, options: PostgresOptions, tables: Iterable[str], role: str) -> None:
+def install_triggers(admin: PostgresConnection, options: PostgresOptions, tables: Iterable[str], role: str) -> None:
     """Makes the log for these tables and lets ``role`` read it, in one transaction. Again: adds what is missing."""
     names = list(tables)
     with admin.transaction():
@@ -48,7 +48,7 @@ def install_triggers(admin: Connection, options: PostgresOptions, tables: Iterab
         _grant(admin, options, role)
 
 
-def remove_triggers(admin: Connection, options: PostgresOptions) -> None:
+def remove_triggers(admin: PostgresConnection, options: PostgresOptions) -> None:
     """Takes away all that ``install_triggers`` made. The tables stay as they are."""
     with admin.transaction():
         for table in read_tables(admin, options.schema, "''"):
@@ -61,7 +61,7 @@ def _name(table: TableFacts) -> sql.Identifier:
     return sql.Identifier(table.schema, table.name)
 
 
-def _create_schema(admin: Connection, options: PostgresOptions) -> None:
+def _create_schema(admin: PostgresConnection, options: PostgresOptions) -> None:
     schema = options.log_schema
     admin.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     admin.execute(sql.SQL("CREATE SEQUENCE IF NOT EXISTS {} CACHE 1").format(sql.Identifier(schema, "seq")))
@@ -71,7 +71,7 @@ def _create_schema(admin: Connection, options: PostgresOptions) -> None:
     admin.execute(insert.format(t=trimmed, nothing=sql.Literal(NOTHING) + sql.SQL("::pg_snapshot")))
 
 
-def _create_log(admin: Connection, options: PostgresOptions, table: TableFacts) -> None:
+def _create_log(admin: PostgresConnection, options: PostgresOptions, table: TableFacts) -> None:
     """Anew if the table has other columns than its log, or its triggers were dropped or switched off."""
     columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
     log = log_name(options, table.oid)
@@ -89,7 +89,7 @@ def _create_log(admin: Connection, options: PostgresOptions, table: TableFacts) 
     _create_triggers(admin, log, table, columns)
 
 
-def log_problem(admin: Connection, options: PostgresOptions, table: TableFacts) -> str:
+def log_problem(admin: PostgresConnection, options: PostgresOptions, table: TableFacts) -> str:
     """What the log of a table lacks; nothing when it has all its columns and both triggers are on."""
     found = dict(admin.execute(_SHOWN, (log_name(options, table.oid).as_string(admin),)).fetchall())
     if not found:
@@ -100,12 +100,14 @@ def log_problem(admin: Connection, options: PostgresOptions, table: TableFacts) 
     return "" if _triggers_on(admin, table) else "has lost triggers that capture its changes, or they are disabled"
 
 
-def _triggers_on(connection: Connection, table: TableFacts) -> bool:
+def _triggers_on(connection: PostgresConnection, table: TableFacts) -> bool:
     on = connection.execute(_TRIGGERS, (table.oid, [ROW_TRIGGER, TRUNCATE_TRIGGER])).fetchone()
     return on is not None and on[0] == 2
 
 
-def _create_triggers(admin: Connection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]) -> None:
+def _create_triggers(
+    admin: PostgresConnection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]
+) -> None:
     create = sql.SQL(
         "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
         " SET search_path = pg_catalog, pg_temp SET row_security = off AS {}"
@@ -154,7 +156,7 @@ def _body(log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]
     )
 
 
-def _grant(admin: Connection, options: PostgresOptions, role: str) -> None:
+def _grant(admin: PostgresConnection, options: PostgresOptions, role: str) -> None:
     """Reading the log and trimming what was committed; nothing else."""
     to, schema = sql.Identifier(role), sql.Identifier(options.log_schema)
     admin.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, to))
@@ -175,7 +177,9 @@ WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
 _TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = %s::int8::oid AND tgname = ANY(%s) AND tgenabled = 'A'"
 
 
-def refuse_unlogged(connection: Connection, options: PostgresOptions, table: TableFacts, names: Sequence[str]) -> None:
+def refuse_unlogged(
+    connection: PostgresConnection, options: PostgresOptions, table: TableFacts, names: Sequence[str]
+) -> None:
     """Raises unless the log has these columns, with the same types, and its triggers are on."""
     remedy = INSTALL
     try:

@@ -22,15 +22,15 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.types import BIGINT
 from weir.messages import GlobalTransaction
-from weir.sources.postgres.base import Delivery, PostgresBase
+from weir.sources.postgres.base import LogDelivery, PostgresBase
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
-from weir.sources.postgres.connection import Connection, named_errors
+from weir.sources.postgres.connection import PostgresConnection, named_errors
 from weir.sources.postgres.lookup import fetch
 from weir.sources.postgres.markers import from_row
 from weir.sources.postgres.options import MARKER_TABLE
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.trigger_log import ROW_TRIGGER, TRUNCATE_TRIGGER, log_name, logged, refuse_unlogged
-from weir.sources.postgres.visibility import Snapshot
+from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, LoadAgain, Transaction
 
 TRIM_SECONDS = 1.0
@@ -67,18 +67,18 @@ class PostgresTriggersSource(PostgresBase):
 
     # -- the log ----------------------------------------------------------------------------------------------------
 
-    def _log_prepare(self, connection: Connection) -> int:
+    def _log_prepare(self, connection: PostgresConnection) -> int:
         """Nothing to wait for: triggers are made under a lock that no earlier writer can hold."""
         return 0
 
-    def _log_bound(self, connection: Connection) -> int:
+    def _log_bound(self, connection: PostgresConnection) -> int:
         row = connection.execute("SELECT pg_current_wal_flush_lsn() - '0/0'").fetchone()
         return int(row[0]) if row is not None else 0
 
-    def _log_open(self, connection: Connection, position: PostgresPosition) -> None:
+    def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         trimmed = sql.Identifier(self.options.log_schema, "trimmed")
         row = connection.execute(sql.SQL("SELECT snapshot::text FROM {}").format(trimmed)).fetchone()
-        if row is None or not position.snapshot.shows_all_of(Snapshot.parse(row[0])):
+        if row is None or not position.snapshot.shows_all_of(PostgresSnapshot.parse(row[0])):
             raise LoadAgain(
                 f"{self.name}: the trigger log in schema '{self.options.log_schema}' was trimmed beyond the position "
                 f"(another project reads it too, or the warehouse was set back); {LOAD_AGAIN}"
@@ -93,7 +93,7 @@ class PostgresTriggersSource(PostgresBase):
 
     # -- a visit's part ---------------------------------------------------------------------------------------------
 
-    def _log_within(self, connection: Connection, snapshot: Snapshot, quiet: bool) -> Any:
+    def _log_within(self, connection: PostgresConnection, snapshot: PostgresSnapshot, quiet: bool) -> Any:
         """The log rows that the snapshot shows and the position does not, per table; and where the log ends."""
         assert self._position is not None
         if quiet:
@@ -116,7 +116,7 @@ class PostgresTriggersSource(PostgresBase):
         return news.filter(pa.array([not begins.shows(xid) for xid in news[_XID].to_pylist()], pa.bool_()))
 
     def _read_log(
-        self, connection: Connection, table: TableFacts, columns: Sequence[ColumnFacts], relation: Relation
+        self, connection: PostgresConnection, table: TableFacts, columns: Sequence[ColumnFacts], relation: Relation
     ) -> pa.Table:
         names = sql.SQL("").join(sql.SQL("{}, ").format(logged(column)) for column in columns)
         query = sql.SQL("SELECT {}seq, xid, weight FROM {}").format(names, log_name(self.options, table.oid))
@@ -126,7 +126,7 @@ class PostgresTriggersSource(PostgresBase):
         """The naive ``seq > last`` is planted in the stress, to see it fail."""
         return _NEWS
 
-    def _global_parts(self, connection: Connection) -> dict[int, GlobalTransaction]:
+    def _global_parts(self, connection: PostgresConnection) -> dict[int, GlobalTransaction]:
         """Transaction id -> the global transaction it says it is part of."""
         if self._marker is None:
             return {}
@@ -140,16 +140,16 @@ class PostgresTriggersSource(PostgresBase):
             for xid, *row in rows
         }
 
-    def _log_after(self, found: Any, snapshot: Snapshot, quiet: bool) -> Delivery:
+    def _log_after(self, found: Any, snapshot: PostgresSnapshot, quiet: bool) -> LogDelivery:
         if found is None:
-            return Delivery()
+            return LogDelivery()
         end, news, parts = found
         order = _order(news)
         if order:
             self._flush(end)
         changes, truncations = _number(news, order)
         transactions = tuple(Transaction(str(xid), parts.get(xid)) for xid in order)
-        return Delivery(transactions, changes, truncations, end)
+        return LogDelivery(transactions, changes, truncations, end)
 
     def _flush(self, end: int) -> None:
         """Makes sure that the server's log is on disk up to ``end``, by a synchronous commit if it is not."""
@@ -158,7 +158,7 @@ class PostgresTriggersSource(PostgresBase):
         if row is not None and int(row[0]) < end:
             self._own_transaction(connection, _FLUSH)
 
-    def _own_transaction(self, connection: Connection, statement: str) -> None:
+    def _own_transaction(self, connection: PostgresConnection, statement: str) -> None:
         row = connection.execute(statement).fetchone()
         assert row is not None
         self._own.add(int(row[0]))
@@ -176,7 +176,7 @@ class PostgresTriggersSource(PostgresBase):
                 self._trim(connection, snapshot)
         self._trimmed_at = time.monotonic()
 
-    def _trim(self, connection: Connection, snapshot: Snapshot) -> None:
+    def _trim(self, connection: PostgresConnection, snapshot: PostgresSnapshot) -> None:
         self._own_transaction(connection, "SELECT pg_current_xact_id()::text")
         facts = [watched.facts for watched in self._watched.values()]
         for table in [*facts, *([self._marker] if self._marker is not None else [])]:

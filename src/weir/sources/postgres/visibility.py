@@ -17,10 +17,10 @@ _EPOCH = 1 << 32
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class PostgresSnapshot:
     """What ``pg_current_snapshot()`` told.
 
-    >>> s = Snapshot.parse("10:15:10,12")
+    >>> s = PostgresSnapshot.parse("10:15:10,12")
     >>> [x for x in range(9, 17) if s.shows(x)]
     [9, 11, 13, 14]
     """
@@ -30,7 +30,7 @@ class Snapshot:
     xip: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
+    def parse(cls, text: str) -> PostgresSnapshot:
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError(f"not a snapshot: {text!r}")
@@ -57,10 +57,10 @@ class Snapshot:
             return full + _EPOCH
         return full
 
-    def shows_all_of(self, other: Snapshot) -> bool:
+    def shows_all_of(self, other: PostgresSnapshot) -> bool:
         """Whether everything that ``other`` shows is visible here too.
 
-        >>> early, late = Snapshot.parse("10:15:10,12"), Snapshot.parse("12:16:12")
+        >>> early, late = PostgresSnapshot.parse("10:15:10,12"), PostgresSnapshot.parse("12:16:12")
         >>> late.shows_all_of(early), early.shows_all_of(late)
         (True, False)
         """
@@ -69,7 +69,7 @@ class Snapshot:
         hidden_there = sum(self.xmax <= xid < other.xmax for xid in other.xip)
         return other.xmax - self.xmax <= hidden_there
 
-    def news(self, before: Snapshot, most: int = 100) -> set[int] | None:
+    def news(self, before: PostgresSnapshot, most: int = 100) -> set[int] | None:
         """The ids visible now and not ``before``; None when there are more than ``most`` to look at."""
         if self.xmax - before.xmax > most:
             return None

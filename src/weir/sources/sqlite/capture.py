@@ -55,7 +55,7 @@ _TABLES = (
 
 
 @dataclass(frozen=True)
-class Capture:
+class TableCapture:
     """One captured table:
 
     its columns in the order of the log, what was unique when the triggers were made, and the triggers.
@@ -112,26 +112,26 @@ def remove(path: str | PathLike[str], dry_run: bool = False) -> list[str]:
     return [name for _, name in found]
 
 
-def captures(database: sqlite3.Connection) -> dict[int, Capture]:
+def captures(database: sqlite3.Connection) -> dict[int, TableCapture]:
     """All captures that log rows may refer to, the active ones and the outdated ones."""
     rows = database.execute("SELECT id, tbl, since, detail FROM weir_capture")
     return {identifier: _stored(identifier, table, since, detail) for identifier, table, since, detail in rows}
 
 
-def active(database: sqlite3.Connection, table: str) -> Capture | None:
+def active(database: sqlite3.Connection, table: str) -> TableCapture | None:
     row = database.execute(
         "SELECT id, tbl, since, detail FROM weir_capture WHERE tbl = ? COLLATE NOCASE AND active", (table,)
     ).fetchone()
     return _stored(*row) if row else None
 
 
-def _stored(identifier: int, table: str, since: int, detail: str) -> Capture:
+def _stored(identifier: int, table: str, since: int, detail: str) -> TableCapture:
     kept = json.loads(detail)
     unique = frozenset(tuple((name, collation) for name, collation in parts) for parts in kept["unique"])
-    return Capture(identifier, table, since, tuple(kept["columns"]), unique, kept["triggers"])
+    return TableCapture(identifier, table, since, tuple(kept["columns"]), unique, kept["triggers"])
 
 
-def intact(database: sqlite3.Connection, capture: Capture) -> bool:
+def intact(database: sqlite3.Connection, capture: TableCapture) -> bool:
     """Whether its triggers are still what was installed."""
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
     there = dict(rows.fetchall())
@@ -193,7 +193,7 @@ def _widen(database: sqlite3.Connection, columns: int) -> None:
                 database.execute(f"ALTER TABLE {table} ADD COLUMN v{number}")
 
 
-def _replace(database: sqlite3.Connection, shape: TableShape, old: Capture | None, missed: bool) -> None:
+def _replace(database: sqlite3.Connection, shape: TableShape, old: TableCapture | None, missed: bool) -> None:
     since = _begin_here(database) if missed or old is None else old.since
     database.execute("UPDATE weir_capture SET active = 0 WHERE tbl = ? COLLATE NOCASE", (shape.name,))
     cursor = database.execute(

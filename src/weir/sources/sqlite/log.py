@@ -14,8 +14,8 @@ from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.sources.arrow import arrow_schema
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SourceError, Transaction
-from weir.sources.sqlite.capture import MARKER, Capture
-from weir.sources.sqlite.rows import Rows, columns, fetch
+from weir.sources.sqlite.capture import MARKER, TableCapture
+from weir.sources.sqlite.rows import FetchedRows, columns, fetch
 
 _RANGE = "FROM weir_log WHERE seq > ? AND seq <= ?"
 
@@ -30,13 +30,13 @@ class Log:
 
     database: sqlite3.Connection
     source: str
-    captures: Mapping[int, Capture]
+    captures: Mapping[int, TableCapture]
     after: int
     ends: list[int]
     loose: tuple[int, int] | None = None
     begins: Mapping[str, int] = field(default_factory=dict)
     _used: set[int] = field(default_factory=set)
-    _found: dict[int, list[Capture]] = field(default_factory=dict)
+    _found: dict[int, list[TableCapture]] = field(default_factory=dict)
 
     def read(self, watched: Mapping[Relation, Schema]) -> tuple[tuple[Transaction, ...], dict[Relation, pa.Table]]:
         """The transactions that touched watched tables or named a global one, and their changes by table."""
@@ -47,7 +47,7 @@ class Log:
         touched = {relation: rows for relation, rows in parts.items() if rows}
         return transactions, {r: self._table(r, watched[r], rows, numbers) for r, rows in touched.items()}
 
-    def _images(self, relation: Relation, schema: Schema) -> Iterator[Rows]:
+    def _images(self, relation: Relation, schema: Schema) -> Iterator[FetchedRows]:
         """Row images of one table, as (weight, number of the end, values ...), capture by capture."""
         after = max(self.after, self.begins.get(relation.table, 0))
         for capture in (one for one in self._occurring(after) if one.table == relation.table):
@@ -59,7 +59,7 @@ class Log:
             rows = fetch(self.database, statement, (after, self.ends[-1], capture.identifier))
             yield [(row[1], self._end_of(row[0]), *row[2:]) for row in rows]
 
-    def _occurring(self, after: int) -> list[Capture]:
+    def _occurring(self, after: int) -> list[TableCapture]:
         """The captures that logged something; more than one of a table when its triggers were renewed meanwhile."""
         if after not in self._found:
             rows = self.database.execute(f"SELECT DISTINCT capture {_RANGE}", (after, self.ends[-1]))
@@ -71,7 +71,9 @@ class Log:
         self._used.add(end)
         return end
 
-    def _table(self, relation: Relation, schema: Schema, parts: list[Rows], numbers: Mapping[int, int]) -> pa.Table:
+    def _table(
+        self, relation: Relation, schema: Schema, parts: list[FetchedRows], numbers: Mapping[int, int]
+    ) -> pa.Table:
         rows = [row for part in parts for row in part]
         marks = [
             pa.array([row[0] for row in rows], pa.int64()),

@@ -14,7 +14,7 @@ from weir.sources.sqlite.values import stored_forms
 
 MOST_BOUND = 30_000  # SQLite binds at most 32,766 values by default; beyond, keys go into a temporary table
 _Key = tuple[Any, ...]
-Fetch = Callable[[sqlite3.Connection, str, Sequence[Any]], list[Any]]
+FetchRows = Callable[[sqlite3.Connection, str, Sequence[Any]], list[Any]]
 
 
 def question(lookup: Lookup) -> str:
@@ -37,7 +37,7 @@ def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key]:
     return [key for form in forms for key in product(*form)]
 
 
-def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
+def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: FetchRows) -> list[Any]:
     """The rows whose key columns are among ``keys``, by IN:
 
     a row that two keys match under a loose collation comes once.
@@ -74,7 +74,7 @@ def _row(columns: Sequence[str]) -> str:
     return f"({names})" if len(columns) > 1 else names
 
 
-def _by_table(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: Fetch) -> list[Any]:
+def _by_table(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: FetchRows) -> list[Any]:
     names = [f"k{number}" for number in range(len(lookup.key_columns))]
     database.execute("DROP TABLE IF EXISTS temp.weir_keys")
     database.execute(f"CREATE TEMP TABLE weir_keys ({', '.join(names)})")

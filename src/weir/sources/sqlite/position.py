@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from weir.sources.source import Position, SourceError
+from weir.sources.source import SourceError, SourcePosition
 
 NEXT_VISIT = 1 << 62  # a number that is never reached
 
@@ -24,7 +24,7 @@ class SqlitePosition:
         return f"{self.epoch}:{self.number}:{self.nonce}:{json.dumps(self.tables, ensure_ascii=False)}"
 
     @classmethod
-    def parse(cls, text: Position, source: str) -> SqlitePosition:
+    def parse(cls, text: SourcePosition, source: str) -> SqlitePosition:
         try:
             epoch, number, nonce, tables = text.split(":", 3)
             return cls(epoch, int(number), int(nonce), tuple(map(str, json.loads(tables))))

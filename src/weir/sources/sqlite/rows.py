@@ -14,10 +14,10 @@ from weir.sources.arrow import arrow_schema
 from weir.sources.source import SourceError
 from weir.sources.sqlite.values import Misfit, to_arrow
 
-Rows = list[tuple[Any, ...]]
+FetchedRows = list[tuple[Any, ...]]
 
 
-def fetch(database: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> Rows:
+def fetch(database: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> FetchedRows:
     """All rows. Text that is not UTF-8 comes with its stray bytes marked, for ``columns`` to refuse by name."""
     try:
         return database.execute(statement, values).fetchall()
@@ -31,7 +31,7 @@ def fetch(database: sqlite3.Connection, statement: str, values: Sequence[Any] = 
         database.text_factory = str
 
 
-def columns(rows: Rows, schema: Schema, relation: Relation, skip: int = 0) -> list[pa.Array]:
+def columns(rows: FetchedRows, schema: Schema, relation: Relation, skip: int = 0) -> list[pa.Array]:
     """The rows' values, after the first ``skip``, as one Arrow array per column of ``schema``."""
     across = list(zip(*rows, strict=True)) if rows else [()] * (skip + len(schema))
     arrays = []
@@ -43,7 +43,7 @@ def columns(rows: Rows, schema: Schema, relation: Relation, skip: int = 0) -> li
     return arrays
 
 
-def as_table(rows: Rows, schema: Schema, relation: Relation) -> pa.Table:
+def as_table(rows: FetchedRows, schema: Schema, relation: Relation) -> pa.Table:
     """The rows as an Arrow table; without columns still as many rows."""
     if not schema:
         return pa.table({"": pa.nulls(len(rows))}).select([])

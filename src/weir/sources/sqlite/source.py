@@ -25,7 +25,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.quoting import double_quoted
 from weir.algebra.types import Schema
-from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, READ, RELEASE, RESUME, VISIT, WATCH, Life
+from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, READ, RELEASE, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.source import (
     LOAD_AGAIN,
     Answers,
@@ -33,13 +33,13 @@ from weir.sources.source import (
     Load,
     LoadAgain,
     Partition,
-    Position,
     Source,
     SourceError,
+    SourcePosition,
     Transaction,
     Visit,
 )
-from weir.sources.sqlite.capture import INSTALL, Capture, active, captures
+from weir.sources.sqlite.capture import INSTALL, TableCapture, active, captures
 from weir.sources.sqlite.catalog import read_shape
 from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
@@ -47,7 +47,7 @@ from weir.sources.sqlite.lookup import bound_keys, question, rows_for
 from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
 from weir.sources.sqlite.rows import as_table, fetch
-from weir.sources.sqlite.wal import Place, boundaries
+from weir.sources.sqlite.wal import WalPlace, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
 
 LOCK_SECONDS = 0.2  # our own writes give way to the application's
@@ -80,7 +80,7 @@ Ends = tuple[list[int], tuple[int, int] | None]
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ReadTransaction:
     """An open read transaction."""
 
     database: sqlite3.Connection
@@ -95,15 +95,15 @@ class SqliteSource(Source):
 
     def __init__(self, options: SqliteOptions, large_wal: int = LARGE_WAL) -> None:
         self.options, self.name, self.path, self.large_wal = options, options.name, options.path, large_wal
-        self._life = Life(options.name)
+        self._life = SourceLife(options.name)
         self._watched: dict[Relation, Schema] = {}
         self._spare: sqlite3.Connection | None = None
-        self._last: Snapshot | None = None  # of the last visit
-        self._load: Snapshot | None = None
+        self._last: ReadTransaction | None = None  # of the last visit
+        self._load: ReadTransaction | None = None
         self._position = ("", 0)  # the log's name and the last number delivered
-        self._place: Place | None = None  # where the last search for transaction ends stopped
+        self._place: WalPlace | None = None  # where the last search for transaction ends stopped
         self._checked_schema = -1
-        self._captures: dict[int, Capture] = {}
+        self._captures: dict[int, TableCapture] = {}
         self._since: dict[str, int] = {}  # table -> the number after which all its changes are in the log
         self._known_ends: list[int] = []  # ends of transactions not delivered yet
         self._cuts: set[int] = set()  # numbers of later positions, of views that are ahead: also ends of transactions
@@ -148,7 +148,7 @@ class SqliteSource(Source):
             finally:
                 database.close()
 
-    def _begin(self) -> Snapshot:
+    def _begin(self) -> ReadTransaction:
         """A new read transaction at this moment, checked."""
         database = self._spare or connect(self.path, self.options.busy_seconds)
         self._spare = None
@@ -159,14 +159,14 @@ class SqliteSource(Source):
         except BaseException:
             database.close()
             raise
-        return Snapshot(database, head)
+        return ReadTransaction(database, head)
 
     def _head(self, database: sqlite3.Connection) -> Head:
         epoch, trimmed, clock, nonce, page = database.execute(_HEAD).fetchone()
         (version,) = database.execute("PRAGMA schema_version").fetchone()
         return Head(epoch, trimmed, clock, nonce or 0, page, version)
 
-    def _release(self, snapshot: Snapshot | None) -> None:
+    def _release(self, snapshot: ReadTransaction | None) -> None:
         """Ends a read transaction; its connection is the next one's."""
         if snapshot is None:
             return
@@ -251,13 +251,13 @@ class SqliteSource(Source):
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
-    def resume(self, position: Position, boundaries: Sequence[Position] = ()) -> None:
+    def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
         with self._life.during(RESUME):
             self.end_load()
             self._resume(position, boundaries)
 
-    def _resume(self, position: Position, boundaries: Sequence[Position]) -> None:
+    def _resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition]) -> None:
         at = self._parsed(position)
         later = sorted((self._parsed(one) for one in boundaries), key=lambda one: one.number)
         self._position = (at.epoch, at.number)
@@ -275,16 +275,16 @@ class SqliteSource(Source):
                 self._release(snapshot)
         self._cuts = {one.number for one in later}
 
-    def order(self, position: Position) -> int:
+    def order(self, position: SourcePosition) -> int:
         return self._parsed(position).number
 
-    def holds(self, position: Position, transaction: Transaction) -> bool:
+    def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         return int(transaction.identifier) <= self.order(position)
 
-    def _parsed(self, position: Position) -> SqlitePosition:
+    def _parsed(self, position: SourcePosition) -> SqlitePosition:
         return SqlitePosition.parse(position, self.name)
 
-    def _check_history(self, snapshot: Snapshot, at: SqlitePosition) -> None:
+    def _check_history(self, snapshot: ReadTransaction, at: SqlitePosition) -> None:
         """A power failure or a backup put back can take commits away, and others get their numbers: the nonce tells."""
         row = snapshot.database.execute("SELECT nonce FROM weir_log WHERE seq = ?", (at.number,)).fetchone()
         if at.epoch != snapshot.head.epoch or (at.number > 0 and row != (at.nonce,)):
@@ -322,7 +322,7 @@ class SqliteSource(Source):
             self._begins = {table: number for table, number in self._begins.items() if number != NEXT_VISIT}
             return visit
 
-    def _visit(self, snapshot: Snapshot) -> Visit:
+    def _visit(self, snapshot: ReadTransaction) -> Visit:
         after, clock = self._check_reach(snapshot.head), snapshot.head.clock
         transactions: tuple[Transaction, ...] = ()
         changes: dict[Relation, pa.Table] = {}
@@ -332,7 +332,7 @@ class SqliteSource(Source):
             transactions, changes = log.read(self._watched)
         return Visit(transactions, changes, str(snapshot.head.position(self._watched)))
 
-    def _ends(self, snapshot: Snapshot, after: int) -> Ends:
+    def _ends(self, snapshot: ReadTransaction, after: int) -> Ends:
         """The numbers at which transactions end, and the two between which several may have been taken together."""
         known = [end for end in self._known_ends if after < end <= snapshot.head.clock]
         cuts = {cut for cut in self._cuts if after < cut <= snapshot.head.clock}
@@ -363,7 +363,7 @@ class SqliteSource(Source):
         finally:
             locker.close()
 
-    def _start_anew(self, snapshot: Snapshot, after: int) -> None:
+    def _start_anew(self, snapshot: ReadTransaction, after: int) -> None:
         ends, loose = self._ends(snapshot, after) if snapshot.head.clock > after else ([], None)
         if loose is not None:
             self._release(snapshot)
@@ -374,7 +374,7 @@ class SqliteSource(Source):
         snapshot.database.execute("ROLLBACK")
         snapshot.database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         snapshot.database.execute("BEGIN")
-        self._last = Snapshot(snapshot.database, self._head(snapshot.database))
+        self._last = ReadTransaction(snapshot.database, self._head(snapshot.database))
 
     def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> pa.Table:
         schema = self._watched[lookup.relation]
@@ -405,7 +405,7 @@ class SqliteSource(Source):
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
-    def acknowledge(self, position: Position) -> None:
+    def acknowledge(self, position: SourcePosition) -> None:
         """Trims the log, some rows at a time so that writers wait little. A busy database is left for the next time."""
         number = self.order(position)
         with self._told():

@@ -28,7 +28,7 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type -> bytes
 
 
 @dataclass(frozen=True)
-class Place:
+class WalPlace:
     """A frame in one generation of the log, from which the next search may start."""
 
     generation: bytes
@@ -36,7 +36,9 @@ class Place:
     size: int  # bytes of the log before it
 
 
-def boundaries(database: str, page: int, after: int, upto: int, start: Place | None) -> tuple[list[int], Place | None]:
+def boundaries(
+    database: str, page: int, after: int, upto: int, start: WalPlace | None
+) -> tuple[list[int], WalPlace | None]:
     """Clock values at the commits in (after, upto], and where to search next; just [upto] when the log cannot tell."""
     try:
         with open(f"{os.path.realpath(database)}-wal", "rb", buffering=0) as log:
@@ -45,7 +47,7 @@ def boundaries(database: str, page: int, after: int, upto: int, start: Place | N
         return [upto], None
 
 
-def _search(log: int, page: int, after: int, upto: int, start: Place | None) -> tuple[list[int], Place | None]:
+def _search(log: int, page: int, after: int, upto: int, start: WalPlace | None) -> tuple[list[int], WalPlace | None]:
     header = os.pread(log, _HEADER.size, 0)
     if len(header) < _HEADER.size:
         return [upto], None
@@ -59,7 +61,7 @@ def _search(log: int, page: int, after: int, upto: int, start: Place | None) -> 
         if clock == upto:
             unchanged = os.pread(log, _HEADER.size, 0) == header
             size = frame * (_FRAME.size + _HEADER.unpack(header)[2])
-            return (found, Place(header, frame, size)) if unchanged else ([upto], None)
+            return (found, WalPlace(header, frame, size)) if unchanged else ([upto], None)
     return [upto], None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from weir.algebra.errors import WeirError
 from weir.bench.product.tpch.apart import Apart, Here
-from weir.bench.product.tpch.memory import Memory, peak
+from weir.bench.product.tpch.memory import MemoryUse, peak
 
 
 class Counter:
@@ -87,5 +87,5 @@ def test_here_is_the_same_without_a_process() -> None:
 
 def test_a_process_that_is_gone_has_no_memory() -> None:
     """And peaks are kept part by part."""
-    assert peak(2**22 + 1) == Memory(0, 0, 0)
-    assert Memory(1, 5, 2).most(Memory(3, 4, 2)) == Memory(3, 5, 2)
+    assert peak(2**22 + 1) == MemoryUse(0, 0, 0)
+    assert MemoryUse(1, 5, 2).most(MemoryUse(3, 4, 2)) == MemoryUse(3, 5, 2)

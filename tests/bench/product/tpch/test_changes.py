@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.bench.product.tpch.worlds import open_world
-from weir.bench.product.tpch.changes import Batch
+from weir.bench.product.tpch.changes import ChangeBatch
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES
 
 
-def shares(batch: Batch) -> dict[str, int]:
+def shares(batch: ChangeBatch) -> dict[str, int]:
     """Row changes by what they belong to."""
     found = {"new": 0, "deleted": 0, "changed": 0}
     for change in batch.changes:
@@ -35,7 +35,11 @@ def test_shares(data: Data, tmp_path: Path) -> None:
         assert len([c for c in batch.changes if c.table == "customer"]) == 100
         five = [world.change(1) for _ in range(5)]
         assert [shares(b) for b in five].count({"new": 1, "deleted": 0, "changed": 0}) == 3
-        assert shares(Batch(tuple(t for b in five for t in b.transactions))) == {"new": 3, "deleted": 1, "changed": 1}
+        assert shares(ChangeBatch(tuple(t for b in five for t in b.transactions))) == {
+            "new": 3,
+            "deleted": 1,
+            "changed": 1,
+        }
 
 
 def test_an_order_is_one_transaction(data: Data, tmp_path: Path) -> None:

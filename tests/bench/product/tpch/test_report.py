@@ -7,15 +7,15 @@ from pathlib import Path
 from rich.console import Console
 
 from weir.bench.product.tpch import report
-from weir.bench.product.tpch.maintained import Facts
-from weir.bench.product.tpch.memory import Memory
-from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Outcome, Plan, Sample
+from weir.bench.product.tpch.maintained import MaintainedFacts
+from weir.bench.product.tpch.memory import MemoryUse
+from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Sample, TpchOutcome, TpchPlan
 from weir.bench.product.tpch.turn import Turn
 
 
-def outcome(scale: float = 1.0, weir: float = 100.0, floor: float = 80.0, recompute: float = 10_000.0) -> Outcome:
+def outcome(scale: float = 1.0, weir: float = 100.0, floor: float = 80.0, recompute: float = 10_000.0) -> TpchOutcome:
     """Three repeats of every size; the middle one is the median."""
-    plan = Plan(scale=scale, repeats=3)
+    plan = TpchPlan(scale=scale, repeats=3)
     middles = ((WEIR, weir), (FLOOR, floor), (RECOMPUTE, recompute))
     samples = [
         Sample(way, size, size, Turn(ms * factor, 1, 2_000, 3_000_000))
@@ -23,10 +23,10 @@ def outcome(scale: float = 1.0, weir: float = 100.0, floor: float = 80.0, recomp
         for way, ms in middles
         for factor in (0.5, 5.0, 1.0)
     ]
-    facts = Facts("view", 50_000_000, "sweep")
-    memory = {way: Memory(1_000_000, 2_000_000, 0) for way, _ in middles}
+    facts = MaintainedFacts("view", 50_000_000, "sweep")
+    memory = {way: MemoryUse(1_000_000, 2_000_000, 0) for way, _ in middles}
     differences = dict.fromkeys(plan.sizes, 0)
-    return Outcome(plan, {"part": 7}, 300_000_000, 900_000_000, 5.0, samples, differences, 12, 0, facts, memory)
+    return TpchOutcome(plan, {"part": 7}, 300_000_000, 900_000_000, 5.0, samples, differences, 12, 0, facts, memory)
 
 
 def test_rows_have_medians_and_spreads() -> None:

@@ -16,10 +16,10 @@ from weir.bench.product.tpch import places, report
 from weir.bench.product.tpch.apart import Here
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.maintained import Facts
-from weir.bench.product.tpch.places import Place, addresses, open_places
-from weir.bench.product.tpch.recompute import Recompute
-from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, Outcome, Plan, measure
+from weir.bench.product.tpch.maintained import MaintainedFacts
+from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
+from weir.bench.product.tpch.recompute import RecomputedView
+from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, TpchOutcome, TpchPlan, measure
 from weir.bench.product.tpch.turn import Turn
 from weir.proving.databases import Database, Servers
 from weir.warehouse.store import ViewStore
@@ -30,14 +30,14 @@ SCHEMA = Schema.parse(
     "c_name string, c_mktsegment string, c_acctbal decimal(15,2), n_name string, p_partkey bigint, p_name string, "
     "p_brand string, p_retailprice decimal(15,2)"
 )
-TINY = Plan(scale=0.001, sources="sqlite", sizes=(1, 40), repeats=2, warmups=0)
+TINY = TpchPlan(scale=0.001, sources="sqlite", sizes=(1, 40), repeats=2, warmups=0)
 
 
 class Reloaded:
     """A maintained view by brute force: recomputed into a real view store, for as many batches as it is told to."""
 
-    def __init__(self, spark: SparkSession, places: Mapping[str, Place], folder: Path, batches: int) -> None:
-        self.source = Recompute(spark, addresses(places), folder / "unused", {"lineitem": 2})
+    def __init__(self, spark: SparkSession, places: Mapping[str, TpchDatabase], folder: Path, batches: int) -> None:
+        self.source = RecomputedView(spark, addresses(places), folder / "unused", {"lineitem": 2})
         self.path = str(folder / "view")
         self.store = ViewStore.create(self.path, SCHEMA)
         self.left, self.turn = batches, 0
@@ -55,8 +55,8 @@ class Reloaded:
     def audit(self) -> int:
         return 0
 
-    def facts(self) -> Facts:
-        return Facts(self.path, 1000, "by hand")
+    def facts(self) -> MaintainedFacts:
+        return MaintainedFacts(self.path, 1000, "by hand")
 
     def close(self) -> None:
         """Nothing is open."""
@@ -67,24 +67,24 @@ class Reloaded:
 
 
 def ways(spark: SparkSession, batches: int) -> Opening:
-    def open_ways(plan: Plan, places: Mapping[str, Place], folder: Path) -> dict[str, Here]:
+    def open_ways(plan: TpchPlan, places: Mapping[str, TpchDatabase], folder: Path) -> dict[str, Here]:
         where = addresses(places)
         return {
             WEIR: Here(Reloaded(spark, places, folder, batches)),
             FLOOR: Here(Floor(where, folder / "floor")),
-            RECOMPUTE: Here(Recompute(spark, where, folder / "recompute", {"lineitem": 2})),
+            RECOMPUTE: Here(RecomputedView(spark, where, folder / "recompute", {"lineitem": 2})),
         }
 
     return open_ways
 
 
 @pytest.fixture(scope="module")
-def outcome(spark: SparkSession) -> Outcome:
+def outcome(spark: SparkSession) -> TpchOutcome:
     """A view that takes in three of four batches."""
     return measure(TINY, ways(spark, batches=3))
 
 
-def test_every_way_goes_after_every_batch(outcome: Outcome) -> None:
+def test_every_way_goes_after_every_batch(outcome: TpchOutcome) -> None:
     """In an order that changes from batch to batch; as many samples as repeats."""
     order = [sample.way for sample in outcome.samples]
     assert order == [WEIR, FLOOR, RECOMPUTE, FLOOR, RECOMPUTE, WEIR, RECOMPUTE, WEIR, FLOOR, WEIR, FLOOR, RECOMPUTE]
@@ -92,19 +92,19 @@ def test_every_way_goes_after_every_batch(outcome: Outcome) -> None:
     assert {sample.changes: sample.transactions for sample in outcome.samples}[1] == 1
 
 
-def test_differences_are_found_where_they_are(outcome: Outcome) -> None:
+def test_differences_are_found_where_they_are(outcome: TpchOutcome) -> None:
     """None after the batch that was taken in, some after the one that was not."""
     assert outcome.differences[1] == 0
     assert outcome.differences[40] > 0
     assert not report.exact([outcome])
 
 
-def test_the_floor_is_off(outcome: Outcome) -> None:
+def test_the_floor_is_off(outcome: TpchOutcome) -> None:
     """Its own table is compared too."""
     assert outcome.floor_differences > 0
 
 
-def test_facts_of_the_run(outcome: Outcome) -> None:
+def test_facts_of_the_run(outcome: TpchOutcome) -> None:
     """Sizes of the base tables, memory of this process and of Spark's."""
     assert outcome.base_rows["lineitem"] == 6005
     assert outcome.base_stored > outcome.base_parquet > 100_000
@@ -112,7 +112,7 @@ def test_facts_of_the_run(outcome: Outcome) -> None:
     assert outcome.memory[RECOMPUTE].jvm > 100_000_000
 
 
-def test_the_document(outcome: Outcome) -> None:
+def test_the_document(outcome: TpchOutcome) -> None:
     """One row per batch size, with the promised names."""
     found = report.document([outcome])
     assert [row["changes"] for row in found["rows"]] == [1, 40]
@@ -125,7 +125,7 @@ def test_the_document(outcome: Outcome) -> None:
 def test_unknown_sources_are_named() -> None:
     """With those that there are."""
     with pytest.raises(WeirError, match="unknown sources 'oracle': use one of sqlite, postgres, mariadb, mixed"):
-        measure(Plan(scale=0.001, sources="oracle"), lambda plan, places, folder: {})
+        measure(TpchPlan(scale=0.001, sources="oracle"), lambda plan, places, folder: {})
 
 
 def test_a_place_that_fails_to_start_leaves_nothing(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,18 +13,18 @@ from pyspark.sql import SparkSession
 
 from tests.bench.product.tpch.worlds import World, counted, join, open_world
 from weir.algebra.bag import WEIGHT
-from weir.bench.product.tpch.changes import Batch, Change
+from weir.bench.product.tpch.changes import ChangeBatch, RowChange
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
 from weir.bench.product.tpch.places import addresses
-from weir.bench.product.tpch.recompute import Recompute
+from weir.bench.product.tpch.recompute import RecomputedView
 from weir.bench.product.tpch.tables import TABLES
-from weir.bench.product.tpch.writer import Writer
+from weir.bench.product.tpch.writer import TpchWriter
 
 KINDS = ("sqlite", "postgres", "mariadb")
 
 
-def shown(way: Recompute | Floor) -> pa.Table:
+def shown(way: RecomputedView | Floor) -> pa.Table:
     """What its Delta table shows."""
     rows = pa.concat_tables(pq.read_table(file) for file in way.table.files())
     return rows if WEIGHT in rows.column_names else rows.append_column(WEIGHT, pa.array([1] * rows.num_rows))
@@ -41,11 +41,11 @@ def test_the_floor_does_what_it_says(kind: str, data: Data, tmp_path: Path) -> N
             assert counted(found) == counted(expected) != {}
 
 
-def recompute(world: World, spark: SparkSession, folder: Path) -> Recompute:
+def recompute(world: World, spark: SparkSession, folder: Path) -> RecomputedView:
     """Spark's processes are older than the sources' passwords, so they are told."""
     servers = [place.database.servers for place in world.places.values()]
     spark.sparkContext.environment.update({each.variable: each.secret for each in servers})
-    return Recompute(spark, addresses(world.places), folder / "recompute", {"lineitem": 2})
+    return RecomputedView(spark, addresses(world.places), folder / "recompute", {"lineitem": 2})
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mixed"])
@@ -64,15 +64,13 @@ def test_recomputation_is_the_view(kind: str, data: Data, tmp_path: Path, spark:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_where_one_table_changes_the_floor_is_exact(
-    kind: str, data: Data, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_where_one_table_changes_the_floor_is_exact(kind: str, data: Data, tmp_path: Path, spark: SparkSession) -> None:
     """Recomputed before, plus the floor's change, is recomputed after: only changes that meet need compensation."""
     with open_world(kind, data, tmp_path) as world:
         way = recompute(world, spark, tmp_path)
         way.run()
-        batch = Batch(tuple(t for t in world.workload.batch(300).transactions if t[0].table == "customer"))
-        Writer(world.bare).apply(batch)
+        batch = ChangeBatch(tuple(t for t in world.workload.batch(300).transactions if t[0].table == "customer"))
+        TpchWriter(world.bare).apply(batch)
         assert world.floor.run(world.deltas(batch)).rows > 0
         way.run()
         assert way.differences_after(world.floor.files()) == 0
@@ -84,8 +82,8 @@ def test_without_compensation_the_floor_is_wrong(data: Data, tmp_path: Path, spa
         way = recompute(world, spark, tmp_path)
         way.run()
         orders = [t for t in world.workload.batch(100).transactions if t[0].table == "orders" and t[0].old is None]
-        batch = Batch(tuple(orders))
-        Writer(world.bare).apply(batch)
+        batch = ChangeBatch(tuple(orders))
+        TpchWriter(world.bare).apply(batch)
         turn = world.floor.run(world.deltas(batch))
         lines = [c for c in batch.changes if c.table == "lineitem" and c.new and c.new["l_quantity"] > 10]
         way.run()
@@ -94,7 +92,7 @@ def test_without_compensation_the_floor_is_wrong(data: Data, tmp_path: Path, spa
 
 
 @pytest.fixture(scope="module")
-def quiet(data: Data, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Recompute]:
+def quiet(data: Data, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[RecomputedView]:
     """A world in which nothing happens, recomputed three times."""
     folder = tmp_path_factory.mktemp("quiet")
     with open_world("sqlite", data, folder) as world:
@@ -104,7 +102,7 @@ def quiet(data: Data, tmp_path_factory: pytest.TempPathFactory, spark: SparkSess
         yield way
 
 
-def test_every_difference_counts(quiet: Recompute, spark: SparkSession) -> None:
+def test_every_difference_counts(quiet: RecomputedView, spark: SparkSession) -> None:
     """A row that is missing, one that is too many and one that differs: one, one and two."""
     right = spark.read.parquet(*quiet.table.files()).localCheckpoint()
     first = right.limit(1).localCheckpoint()
@@ -115,7 +113,7 @@ def test_every_difference_counts(quiet: Recompute, spark: SparkSession) -> None:
     assert quiet.differences(without.unionByName(first.withColumn("c_name", first["p_name"]))) == 2
 
 
-def test_old_runs_do_not_pile_up(quiet: Recompute) -> None:
+def test_old_runs_do_not_pile_up(quiet: RecomputedView) -> None:
     """The first run's files are kept for comparing, the last one's are shown, others are gone."""
     folders = {path.name for path in quiet.folder.iterdir() if path.name.startswith("run-")}
     assert folders == {"run-1", "run-3"}
@@ -139,6 +137,6 @@ def test_an_empty_delta_asks_nothing(data: Data, tmp_path: Path) -> None:
     """A line below the view's condition leads nowhere, and is still a committed version."""
     with open_world("sqlite", data, tmp_path) as world:
         line = {**world.table("lineitem").slice(0, 1).to_pylist()[0], "l_linenumber": 9, "l_quantity": 3}
-        batch = Batch(((Change("lineitem", new=line),),))
+        batch = ChangeBatch(((RowChange("lineitem", new=line),),))
         turn = world.floor.run(world.deltas(batch))
         assert (turn.rows, turn.received, turn.version) == (0, 0, 1)

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Bare
-from weir.bench.product.tpch.changes import Batch, Workload
+from weir.bench.product.tpch.changes import ChangeBatch, TpchWorkload
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.places import Place, addresses, open_places
+from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
-from weir.bench.product.tpch.writer import Writer
+from weir.bench.product.tpch.writer import TpchWriter
 
 JOIN = f"""
     SELECT {", ".join(OUTPUT)}, {{weight}} AS {WEIGHT}
@@ -32,21 +32,21 @@ class World:
     """Three sources, a floor, and a workload that changes them."""
 
     data: Data
-    places: Mapping[str, Place]
+    places: Mapping[str, TpchDatabase]
     floor: Floor
-    workload: Workload
+    workload: TpchWorkload
 
     @property
     def bare(self) -> Mapping[str, Bare]:
         return self.floor.bare
 
-    def change(self, size: int) -> Batch:
+    def change(self, size: int) -> ChangeBatch:
         """A batch, applied."""
         batch = self.workload.batch(size)
-        Writer(self.bare).apply(batch)
+        TpchWriter(self.bare).apply(batch)
         return batch
 
-    def deltas(self, batch: Batch) -> dict[str, pa.Table]:
+    def deltas(self, batch: ChangeBatch) -> dict[str, pa.Table]:
         return {table: batch.delta(table, self.data.schema(table)) for table in TABLES}
 
     def table(self, name: str) -> pa.Table:
@@ -57,7 +57,7 @@ class World:
 @contextmanager
 def open_world(sources: str, data: Data, folder: Path, seed: int = 1) -> Iterator[World]:
     with open_places(sources, data) as places, closing(Floor(addresses(places), folder / "floor")) as floor:
-        yield World(data, places, floor, Workload(data, floor.bare, seed))
+        yield World(data, places, floor, TpchWorkload(data, floor.bare, seed))
 
 
 def counted(*parts: pa.Table) -> dict[tuple[object, ...], int]:

@@ -16,11 +16,11 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.query import BoundTerm
 from weir.algorithms.base import Algorithm
 from weir.bench.papers.eca.data import R1, R2, R3, SOURCE
-from weir.bench.papers.eca.storage import BlockReads, Joined, Storage, Term
+from weir.bench.papers.eca.storage import BlockReads, JoinedRows, SignedTerm, Storage
 from weir.messages import Answer, Ask, Commit, Message, Update
 from weir.simulator.counters import Counters, size
 from weir.simulator.scenario import Scenario
-from weir.simulator.source import Reads, Tables, evaluate_at
+from weir.simulator.source import Reads, TableBags, evaluate_at
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
 from weir.simulator.world import World, begin
 
@@ -140,9 +140,9 @@ def _terms(ask: Ask) -> Iterator[BoundTerm]:
         yield from query
 
 
-def _measure(tables: Tables, storage: Storage, term: BoundTerm) -> Cost:
+def _measure(tables: TableBags, storage: Storage, term: BoundTerm) -> Cost:
     value, _ = evaluate_at(tables, (term,))
-    stored = Term([None if bag is None else list(bag.items()) for bag in term.bindings], term.sign)
+    stored = SignedTerm([None if bag is None else list(bag.items()) for bag in term.bindings], term.sign)
     indexed_rows, indexed = storage.with_indexes(stored)
     nested_rows, nested = storage.without_indexes(stored)
     for rows in (indexed_rows, nested_rows):
@@ -151,7 +151,7 @@ def _measure(tables: Tables, storage: Storage, term: BoundTerm) -> Cost:
     return Cost(bytes=size(value), indexed=indexed, nested=nested)
 
 
-def view_tuples(term: Term, joined: list[Joined], like: Bag) -> MemoryBag:
+def view_tuples(term: SignedTerm, joined: list[JoinedRows], like: Bag) -> MemoryBag:
     """Example 6's select and project over the storage engine's rows: (W, Z) where W > Z."""
     pairs = (((r1[0], r3[1]), term.weight((r1, r2, r3))) for r1, r2, r3 in joined)
     return MemoryBag.weighted(like.schema, (pair for pair in pairs if pair[0][0] > pair[0][1]))

@@ -22,12 +22,12 @@ from typing import NamedTuple
 from weir.algebra.bag import Bag
 from weir.algebra.types import Row
 
-Block = list[Row]
-Joined = tuple[Row, ...]  # one row per slot of the chain
+DiskBlock = list[Row]
+JoinedRows = tuple[Row, ...]  # one row per slot of the chain
 Signed = list[tuple[Row, int]]
 
 
-class Layout(NamedTuple):
+class StorageLayout(NamedTuple):
     """How one relation of the chain is stored: the column it is clustered on, and those that join its neighbours."""
 
     clustered_on: int
@@ -35,7 +35,7 @@ class Layout(NamedTuple):
     to_right: int | None
 
 
-CHAIN = (Layout(1, None, 1), Layout(0, 0, 1), Layout(0, 0, None))  # r1 by X, r2 by X, r3 by Y
+CHAIN = (StorageLayout(1, None, 1), StorageLayout(0, 0, 1), StorageLayout(0, 0, None))  # r1 by X, r2 by X, r3 by Y
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class BlockReads:
 class StoredRelation:
     """A relation in full blocks, in the order of its clustering column."""
 
-    def __init__(self, bag: Bag, layout: Layout, block_size: int) -> None:
+    def __init__(self, bag: Bag, layout: StorageLayout, block_size: int) -> None:
         rows = [row for row, count in bag.items() for _ in range(count)]
         rows.sort(key=lambda row: (row[layout.clustered_on], row))
         self.layout = layout
-        self.blocks: list[Block] = [rows[at : at + block_size] for at in range(0, len(rows), block_size)]
+        self.blocks: list[DiskBlock] = [rows[at : at + block_size] for at in range(0, len(rows), block_size)]
         self._places: dict[tuple[int, object], list[tuple[int, Row]]] = {}  # indexes: (column, value) -> (block, row)
         for number, block in enumerate(self.blocks):
             for row in block:
@@ -68,7 +68,7 @@ class StoredRelation:
                     assert column is not None
                     self._places.setdefault((column, row[column]), []).append((number, row))
 
-    def probe(self, column: int, value: object) -> tuple[Block, int]:
+    def probe(self, column: int, value: object) -> tuple[DiskBlock, int]:
         """The rows with that value, and the blocks read to fetch them."""
         found = self._places.get((column, value), [])
         clustered = column == self.layout.clustered_on
@@ -76,7 +76,7 @@ class StoredRelation:
 
 
 @dataclass
-class Term:
+class SignedTerm:
     """One term to answer: per slot the bound rows with their signs, or None for the stored relation."""
 
     bound: Sequence[Signed | None]
@@ -86,12 +86,12 @@ class Term:
     def free(self) -> list[int]:
         return [at for at, rows in enumerate(self.bound) if rows is None]
 
-    def rows(self, slot: int) -> Block:
+    def rows(self, slot: int) -> DiskBlock:
         signed = self.bound[slot]
         assert signed is not None
         return [row for row, weight in signed for _ in range(abs(weight))]
 
-    def weight(self, joined: Joined) -> int:
+    def weight(self, joined: JoinedRows) -> int:
         """The product of the signs: a deleted row makes all it joins with deleted."""
         weight = self.sign
         for row, signed in zip(joined, self.bound, strict=True):
@@ -105,7 +105,7 @@ class Storage:
     """The three relations of the chain in one state of their source."""
 
     relations: Sequence[StoredRelation]
-    chain: Sequence[Layout] = field(default=CHAIN)
+    chain: Sequence[StorageLayout] = field(default=CHAIN)
 
     @classmethod
     def of(cls, bags: Sequence[Bag], block_size: int) -> Storage:
@@ -113,7 +113,7 @@ class Storage:
 
     # -- scenario 1 ---------------------------------------------------------------------------------------------------
 
-    def with_indexes(self, term: Term) -> tuple[list[Joined], BlockReads]:
+    def with_indexes(self, term: SignedTerm) -> tuple[list[JoinedRows], BlockReads]:
         """The joined rows of a term, and the blocks read, when every join column has an index."""
         if len(term.free) == len(self.chain):
             everything = [[row for block in r.blocks for row in block] for r in self.relations]
@@ -127,7 +127,7 @@ class Storage:
             found += [(*before[::-1], row, *after) for before, after in product(left, right)]
         return found, BlockReads(reads)
 
-    def _follow(self, term: Term, slot: int, row: Row, step: int) -> tuple[list[Joined], int]:
+    def _follow(self, term: SignedTerm, slot: int, row: Row, step: int) -> tuple[list[JoinedRows], int]:
         """All chains of rows from here to one end, outward, and the blocks read for them."""
         neighbour = slot + step
         if not 0 <= neighbour < len(self.chain):
@@ -137,7 +137,7 @@ class Storage:
             partners, reads = self.relations[neighbour].probe(theirs, row[mine])
         else:
             partners, reads = [other for other in term.rows(neighbour) if other[theirs] == row[mine]], 0
-        chains: list[Joined] = []
+        chains: list[JoinedRows] = []
         for partner in partners:
             further, cost = self._follow(term, neighbour, partner, step)
             chains += [(partner, *rest) for rest in further]
@@ -153,11 +153,11 @@ class Storage:
 
     # -- scenario 2 ---------------------------------------------------------------------------------------------------
 
-    def without_indexes(self, term: Term) -> tuple[list[Joined], BlockReads]:
+    def without_indexes(self, term: SignedTerm) -> tuple[list[JoinedRows], BlockReads]:
         """The joined rows of a term, and the blocks read, with nested loops in three blocks of memory."""
         *outer, inner = term.free
         buffer = 2 if len(outer) == 1 else 1  # blocks of an outer relation in memory at a time; one is the inner one's
-        found: list[Joined] = []
+        found: list[JoinedRows] = []
         inner_reads = outer_reads = 0
         for loaded, loads in self._outer_loads(outer, buffer):
             outer_reads += loads
@@ -166,7 +166,7 @@ class Storage:
                 found += self._joined(self._in_memory(term, {**loaded, inner: block}))
         return found, BlockReads(inner_reads, outer_reads)
 
-    def _outer_loads(self, outer: Sequence[int], buffer: int) -> Iterator[tuple[Mapping[int, Block], int]]:
+    def _outer_loads(self, outer: Sequence[int], buffer: int) -> Iterator[tuple[Mapping[int, DiskBlock], int]]:
         """What is in memory of the outer relations, one filling after the other, and the reads each filling takes."""
         if not outer:
             yield {}, 0
@@ -178,24 +178,24 @@ class Storage:
                 yield {first: rows, **loaded}, loads + further
                 loads = 0  # it stays in memory while the inner ones pass
 
-    def _in_memory(self, term: Term, loaded: Mapping[int, Block]) -> list[Block]:
+    def _in_memory(self, term: SignedTerm, loaded: Mapping[int, DiskBlock]) -> list[DiskBlock]:
         return [loaded[at] if at in loaded else term.rows(at) for at in range(len(self.chain))]
 
     # -- joining in memory --------------------------------------------------------------------------------------------
 
-    def _joined(self, pieces: Sequence[Block]) -> Iterator[Joined]:
+    def _joined(self, pieces: Sequence[DiskBlock]) -> Iterator[JoinedRows]:
         """The chain join of rows that are all in memory."""
-        chains: list[Joined] = [(row,) for row in pieces[0]]
+        chains: list[JoinedRows] = [(row,) for row in pieces[0]]
         for at in range(1, len(pieces)):
             mine, theirs = self._tie(at - 1, at)
-            partners: dict[object, Block] = {}
+            partners: dict[object, DiskBlock] = {}
             for row in pieces[at]:
                 partners.setdefault(row[theirs], []).append(row)
             chains = [(*chain, row) for chain in chains for row in partners.get(chain[-1][mine], ())]
         return iter(chains)
 
 
-def _batches(blocks: Sequence[Block], size: int) -> Iterator[list[Block]]:
+def _batches(blocks: Sequence[DiskBlock], size: int) -> Iterator[list[DiskBlock]]:
     remaining = iter(blocks)
     while batch := list(islice(remaining, size)):
         yield batch

@@ -65,11 +65,11 @@ class Measured:
     time: float
     remote: int
     local: int
-    queries: tuple[Query, ...] = ()
+    queries: tuple[Subquery, ...] = ()
 
 
 @dataclass(frozen=True)
-class Query:
+class Subquery:
     """The subquery SQ_i,j that update i sent to a source, and when its answer was ready."""
 
     update: int
@@ -132,6 +132,6 @@ def measure(scenario: Scenario, parallel: int, latencies: Latencies = AT_THE_SOU
     if world.view != scenario.lattice.final_value:
         raise AssertionError(f"{scenario.title}: the view is wrong, so its time says nothing")
     queries = tuple(
-        Query(watch.asked_by[step.name].pop(0), step.name, time) for time, step in steps if step.kind == ANSWER
+        Subquery(watch.asked_by[step.name].pop(0), step.name, time) for time, step in steps if step.kind == ANSWER
     )
     return Measured(clock.now - latencies.to_warehouse, watch.questions, watch.local, queries)

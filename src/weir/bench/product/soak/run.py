@@ -24,7 +24,7 @@ from weir.proving.soak.databases import open_databases
 from weir.proving.soak.journal import read_journal
 from weir.proving.soak.recorded import Findings, Recorded
 from weir.proving.soak.replay import SELECT
-from weir.proving.soak.traffic import Plan, first_rows
+from weir.proving.soak.traffic import TrafficPlan, first_rows
 
 VIEW = f"CREATE MATERIALIZED VIEW lines WITH (consistency = 'complete', strategy = 'pvm-cc') AS {SELECT}"
 PLACES = {"crm": "postgres", "sales": "mariadb", "shop": "sqlite"}
@@ -139,7 +139,7 @@ class _Running:
     def _write(self) -> dict[str, Any]:
         """The writers, in a process of their own; lag is looked at meanwhile."""
         wanted = self.wanted
-        plan = Plan(self.logins, wanted.rate, wanted.writers, wanted.seconds, wanted.seed)
+        plan = TrafficPlan(self.logins, wanted.rate, wanted.writers, wanted.seconds, wanted.seed)
         command = [sys.executable, "-m", "weir.proving.soak.traffic", plan.document(), str(self.journal)]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, **pipes) as process:

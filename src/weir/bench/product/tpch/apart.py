@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from weir.algebra.errors import WeirError
-from weir.bench.product.tpch.memory import Memory, peak
+from weir.bench.product.tpch.memory import MemoryUse, peak
 
 END_SECONDS = 30
 
@@ -23,7 +23,7 @@ class Called(Protocol):
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
-    def peak(self) -> Memory: ...
+    def peak(self) -> MemoryUse: ...
 
     def close(self) -> None: ...
 
@@ -37,7 +37,7 @@ class Here:
     def call(self, method: str, *arguments: Any) -> Any:
         return getattr(self.made, method)(*arguments)
 
-    def peak(self) -> Memory:
+    def peak(self) -> MemoryUse:
         return peak(os.getpid())
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Apart:
         self._pipe.send((method, arguments))
         return self._answer()
 
-    def peak(self) -> Memory:
+    def peak(self) -> MemoryUse:
         return peak(self._process.pid or 0)
 
     def close(self) -> None:

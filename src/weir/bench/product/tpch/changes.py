@@ -25,7 +25,7 @@ from weir.bench.product.tpch.bare import Bare
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES
 
-Row: TypeAlias = dict[str, Any]
+NamedRow: TypeAlias = dict[str, Any]
 SINGLES = ("new", "changed", "new", "deleted", "new")  # what batches of one change do, in turns
 MOST_LINES = 7
 CANDIDATES = 50  # orders looked at together when some are to be deleted
@@ -33,25 +33,25 @@ SEGMENTS = ("AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY")
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """One row: inserted (no old one), deleted (no new one) or modified."""
 
     table: str
-    old: Row | None = None
-    new: Row | None = None
+    old: NamedRow | None = None
+    new: NamedRow | None = None
 
 
-Transaction: TypeAlias = tuple[Change, ...]
+RowChanges: TypeAlias = tuple[RowChange, ...]
 
 
 @dataclass(frozen=True)
-class Batch:
+class ChangeBatch:
     """Transactions in the order in which they are applied."""
 
-    transactions: tuple[Transaction, ...]
+    transactions: tuple[RowChanges, ...]
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RowChange]:
         return [change for transaction in self.transactions for change in transaction]
 
     def delta(self, table: str, schema: pa.Schema) -> pa.Table:
@@ -63,7 +63,7 @@ class Batch:
         return rows.append_column(WEIGHT, pa.array([weight for _, weight in images], pa.int64()))
 
 
-class Workload:
+class TpchWorkload:
     """Makes batches. ``bare`` has a connection per table, by which old rows are found."""
 
     def __init__(self, data: Data, bare: Mapping[str, Bare], seed: int = 0) -> None:
@@ -76,13 +76,13 @@ class Workload:
         self.singles = self.modified = 0
         self.extended: set[int] = set()  # orders with a line more
 
-    def batch(self, size: int) -> Batch:
+    def batch(self, size: int) -> ChangeBatch:
         if size == 1:
-            return Batch(tuple(self._single()))
+            return ChangeBatch(tuple(self._single()))
         new, deleted = round(size * 0.6), round(size * 0.2)
-        return Batch(self._mixed(self._new(new), self._deleted(deleted), self._modified(size - new - deleted)))
+        return ChangeBatch(self._mixed(self._new(new), self._deleted(deleted), self._modified(size - new - deleted)))
 
-    def _mixed(self, *kinds: Iterable[Transaction]) -> tuple[Transaction, ...]:
+    def _mixed(self, *kinds: Iterable[RowChanges]) -> tuple[RowChanges, ...]:
         """In any order, but those of one kind in their own: a customer's second change follows the first."""
         made = [list(kind) for kind in kinds]
         turns = [kind for kind, transactions in enumerate(made) for _ in transactions]
@@ -90,7 +90,7 @@ class Workload:
         following = [iter(transactions) for transactions in made]
         return tuple(next(following[kind]) for kind in turns)
 
-    def _single(self) -> list[Transaction]:
+    def _single(self) -> list[RowChanges]:
         kind = SINGLES[self.singles % len(SINGLES)]
         self.singles += 1
         if kind == "changed":
@@ -99,7 +99,7 @@ class Workload:
 
     # -- orders -----------------------------------------------------------------------------------------------------
 
-    def _new(self, left: int) -> Iterator[Transaction]:
+    def _new(self, left: int) -> Iterator[RowChanges]:
         while left:
             lines = min(self.dice.randint(1, MOST_LINES), left - 1)
             if left - 1 - lines == 1:  # no order has a single row
@@ -107,22 +107,25 @@ class Workload:
             yield self._new_order(lines)
             left -= 1 + lines
 
-    def _new_order(self, lines: int) -> Transaction:
+    def _new_order(self, lines: int) -> RowChanges:
         key, self.next_order = self.next_order, self.next_order + 1
         order = {
             "o_orderkey": key, "o_custkey": self.dice.randint(1, self.rows["customer"]), "o_orderstatus": "O",
             "o_totalprice": self._amount(500_000), "o_orderdate": self._day(), "o_orderpriority": "2-HIGH",
             "o_clerk": "Clerk#000000001", "o_shippriority": 0, "o_comment": f"order {key} of the benchmark",
         }  # fmt: skip
-        return (Change("orders", new=order), *(Change("lineitem", new=self._line(key, n + 1)) for n in range(lines)))
+        return (
+            RowChange("orders", new=order),
+            *(RowChange("lineitem", new=self._line(key, n + 1)) for n in range(lines)),
+        )
 
-    def _new_line(self) -> Change:
+    def _new_line(self) -> RowChange:
         """One more line of an order of the first load, which has at most seven."""
         key = next(key for key in self._drawn() if key not in self.extended)
         self.extended.add(key)
-        return Change("lineitem", new=self._line(key, MOST_LINES + 1, LEAST_QUANTITY + 1))
+        return RowChange("lineitem", new=self._line(key, MOST_LINES + 1, LEAST_QUANTITY + 1))
 
-    def _line(self, order: int, number: int, least: int = 1) -> Row:
+    def _line(self, order: int, number: int, least: int = 1) -> NamedRow:
         day = self._day()
         return {
             "l_orderkey": order, "l_partkey": self.dice.randint(1, self.rows["part"]), "l_suppkey": 1,
@@ -133,7 +136,7 @@ class Workload:
             "l_shipmode": "RAIL", "l_comment": f"line {number}",
         }  # fmt: skip
 
-    def _deleted(self, left: int) -> Iterator[Transaction]:
+    def _deleted(self, left: int) -> Iterator[RowChanges]:
         """Orders of the first load, chosen so that exactly so many rows go; a single row is a line."""
         while left > 1:
             keys = sorted(set(islice(self._drawn(), CANDIDATES)))
@@ -142,15 +145,15 @@ class Workload:
                 own = [line for line in lines if line["l_orderkey"] == order["o_orderkey"]]
                 rest = left - 1 - len(own)
                 if rest == 0 or rest > 1:
-                    yield (*(Change("lineitem", old=line) for line in own), Change("orders", old=order))
+                    yield (*(RowChange("lineitem", old=line) for line in own), RowChange("orders", old=order))
                     self.gone.add(order["o_orderkey"])
                     left = rest
         if left:
             yield (self._deleted_line(),)
 
-    def _deleted_line(self) -> Change:
+    def _deleted_line(self) -> RowChange:
         found = (line for key in self._drawn() for line in self._find("lineitem", "l_orderkey", [key]))
-        return Change("lineitem", old=next(line for line in found if line["l_quantity"] > LEAST_QUANTITY))
+        return RowChange("lineitem", old=next(line for line in found if line["l_quantity"] > LEAST_QUANTITY))
 
     def _drawn(self) -> Iterator[int]:
         """Orders of the first load that are still there, without end."""
@@ -161,33 +164,33 @@ class Workload:
 
     # -- customers and parts ----------------------------------------------------------------------------------------
 
-    def _modified(self, many: int) -> list[Transaction]:
+    def _modified(self, many: int) -> list[RowChanges]:
         """Customers and parts in turns; one that is drawn twice changes twice."""
         tables = [("customer", "part")[(self.modified + at) % 2] for at in range(many)]
         self.modified += many
         drawn = [(table, self.dice.randint(1, self.rows[table])) for table in tables]
-        now: dict[tuple[str, int], Row] = {}
+        now: dict[tuple[str, int], NamedRow] = {}
         for table in dict.fromkeys(tables):
             key = TABLES[table].key[0]
             wanted = sorted({number for name, number in drawn if name == table})
             now |= {(table, row[key]): row for row in self._find(table, key, wanted)}
         return [(self._modify(now, table, number),) for table, number in drawn]
 
-    def _modify(self, now: dict[tuple[str, int], Row], table: str, number: int) -> Change:
+    def _modify(self, now: dict[tuple[str, int], NamedRow], table: str, number: int) -> RowChange:
         old = now[table, number]
         if table == "customer":
             new = {**old, "c_mktsegment": self.dice.choice(SEGMENTS), "c_acctbal": self._amount(10_000)}
         else:
             new = {**old, "p_retailprice": self._amount(2_000)}
         now[table, number] = new
-        return Change(table, old, new)
+        return RowChange(table, old, new)
 
     # -- values -----------------------------------------------------------------------------------------------------
 
-    def _find(self, table: str, key: str, keys: Sequence[int]) -> list[Row]:
+    def _find(self, table: str, key: str, keys: Sequence[int]) -> list[NamedRow]:
         """Whole rows, in the order of their key, so that a seed always gives the same batch."""
         rows = self.bare[table].look(table, self.schemas[table].names, key, keys)
-        found: list[Row] = rows.sort_by([(name, "ascending") for name in TABLES[table].key]).to_pylist()
+        found: list[NamedRow] = rows.sort_by([(name, "ascending") for name in TABLES[table].key]).to_pylist()
         return found
 
     def _amount(self, most: int) -> Decimal:

@@ -26,7 +26,7 @@ from weir.bench.product.tpch.turn import Turn
 Partials: TypeAlias = dict[frozenset[str], pa.Table]  # by the tables that are joined
 
 
-class Hop(NamedTuple):
+class FloorHop(NamedTuple):
     """The next table, found by its ``key`` from a column of a table that is joined already."""
 
     table: str
@@ -36,13 +36,13 @@ class Hop(NamedTuple):
 
 
 HOPS = (  # up the tree of joins, whose root is lineitem, then down
-    Hop("lineitem", "l_partkey", "part", "p_partkey"),
-    Hop("orders", "o_custkey", "customer", "c_custkey"),
-    Hop("lineitem", "l_orderkey", "orders", "o_orderkey"),
-    Hop("orders", "o_orderkey", "lineitem", "l_orderkey"),
-    Hop("customer", "c_custkey", "orders", "o_custkey"),
-    Hop("nation", "n_nationkey", "customer", "c_nationkey"),
-    Hop("part", "p_partkey", "lineitem", "l_partkey"),
+    FloorHop("lineitem", "l_partkey", "part", "p_partkey"),
+    FloorHop("orders", "o_custkey", "customer", "c_custkey"),
+    FloorHop("lineitem", "l_orderkey", "orders", "o_orderkey"),
+    FloorHop("orders", "o_orderkey", "lineitem", "l_orderkey"),
+    FloorHop("customer", "c_custkey", "orders", "o_custkey"),
+    FloorHop("nation", "n_nationkey", "customer", "c_nationkey"),
+    FloorHop("part", "p_partkey", "lineitem", "l_partkey"),
 )
 
 
@@ -84,7 +84,7 @@ class Floor:
         for bare in self._opened.values():
             bare.close()
 
-    def _hop(self, hop: Hop, waiting: Partials, partials: Partials) -> None:
+    def _hop(self, hop: FloorHop, waiting: Partials, partials: Partials) -> None:
         """One lookup for all that wait for the table."""
         chunks = [chunk for rows in waiting.values() for chunk in rows[hop.column].chunks]
         keys = pc.unique(pa.chunked_array(chunks, pa.int64()))

@@ -9,7 +9,7 @@ from weir.bench.product.tpch.turn import Turn
 
 
 @dataclass(frozen=True)
-class Facts:
+class MaintainedFacts:
     """What is known of a maintained view."""
 
     table: str  # where its Delta table is, for a reader in another process
@@ -29,6 +29,6 @@ class Maintained(Protocol):
     def audit(self) -> int:
         """Rows missing and too many, by the maintainer's own audit."""
 
-    def facts(self) -> Facts: ...
+    def facts(self) -> MaintainedFacts: ...
 
     def close(self) -> None: ...

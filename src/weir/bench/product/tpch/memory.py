@@ -9,7 +9,7 @@ from weir.bench.product.processes import field, parents, size
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """Bytes: the process itself, the Java machines below it, and everything else below it (Spark's Python workers).
 
     Workers share pages with each other, so their sum is more than they take.
@@ -19,17 +19,17 @@ class Memory:
     jvm: int = 0
     workers: int = 0
 
-    def most(self, other: Memory) -> Memory:
-        return Memory(max(self.driver, other.driver), max(self.jvm, other.jvm), max(self.workers, other.workers))
+    def most(self, other: MemoryUse) -> MemoryUse:
+        return MemoryUse(max(self.driver, other.driver), max(self.jvm, other.jvm), max(self.workers, other.workers))
 
 
-def peak(pid: int) -> Memory:
+def peak(pid: int) -> MemoryUse:
     """Of the processes that live now; zeros where the system has no /proc."""
     jvm = workers = 0
     for below in _below(pid):
         most, name = size(below, "VmHWM"), field(below, "Name")
         jvm, workers = (jvm + most, workers) if name == "java" else (jvm, workers + most)
-    return Memory(size(pid, "VmHWM"), jvm, workers)
+    return MemoryUse(size(pid, "VmHWM"), jvm, workers)
 
 
 def _below(pid: int) -> Iterator[int]:

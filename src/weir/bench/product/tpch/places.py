@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class TpchDatabase:
     """One source's database, and what its tables look like."""
 
     database: Database
@@ -54,7 +54,7 @@ class Place:
 
 
 @contextmanager
-def open_places(sources: str, data: Data) -> Iterator[dict[str, Place]]:
+def open_places(sources: str, data: Data) -> Iterator[dict[str, TpchDatabase]]:
     """The three sources by name, each on a server of its own, started and filled."""
     if sources not in MIXTURES:
         raise WeirError(f"unknown sources '{sources}': use one of {', '.join(MIXTURES)}")
@@ -64,7 +64,7 @@ def open_places(sources: str, data: Data) -> Iterator[dict[str, Place]]:
         yield {source: _open(servers, kind, source, data) for source, (servers, kind) in opened.items()}
 
 
-def _open(servers: Servers, kind: str, source: str, data: Data) -> Place:
+def _open(servers: Servers, kind: str, source: str, data: Data) -> TpchDatabase:
     """Keys and indexes are made after the rows, which is quicker, where a table can get its key later."""
     tables = tables_of(source)
     keys = {table.name: f"PRIMARY KEY ({', '.join(table.key)})" for table in tables}
@@ -82,10 +82,10 @@ def _open(servers: Servers, kind: str, source: str, data: Data) -> Place:
         database.analyze()
 
     names = [table.name for table in tables]
-    return Place(servers.open(kind, source, map(create, names), fill, names), data.schemas())
+    return TpchDatabase(servers.open(kind, source, map(create, names), fill, names), data.schemas())
 
 
-def addresses(places: Mapping[str, Place]) -> dict[str, Address]:
+def addresses(places: Mapping[str, TpchDatabase]) -> dict[str, Address]:
     """By table."""
     by_source = {source: place.address for source, place in places.items()}
     return {table.name: by_source[table.source] for table in TABLES.values()}

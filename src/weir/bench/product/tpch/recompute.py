@@ -25,10 +25,10 @@ from weir.spark.frame_bag import added_up
 from weir.warehouse.store import ViewStore
 
 PARTS = {"lineitem": 8, "orders": 4}  # the others are read in one
-Reading = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+ReadBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Recompute:
+class RecomputedView:
     """Its table always shows what the last run found; ``first`` keeps the files of the first run."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Recompute:
         extra = f" AND l_quantity > {LEAST_QUANTITY}" if table == "lineitem" else ""
         return [condition + extra for condition in conditions]
 
-    def _over_parts(self, table: str, reading: Reading, schema: str) -> DataFrame:
+    def _over_parts(self, table: str, reading: ReadBatches, schema: str) -> DataFrame:
         parts = self.parts.get(table, 1)
         return self.spark.range(0, parts, 1, parts).mapInArrow(reading, schema)
 
@@ -124,7 +124,7 @@ class Recompute:
             shutil.rmtree(folder)
 
 
-def _reader(address: Address, table: str, conditions: Sequence[str]) -> Reading:
+def _reader(address: Address, table: str, conditions: Sequence[str]) -> ReadBatches:
     columns = TABLES[table].needed
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,7 +136,7 @@ def _reader(address: Address, table: str, conditions: Sequence[str]) -> Reading:
     return read
 
 
-def _counter(address: Address, table: str, conditions: Sequence[str]) -> Reading:
+def _counter(address: Address, table: str, conditions: Sequence[str]) -> ReadBatches:
     columns = TABLES[table].needed
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,21 +13,21 @@ from typing import Any
 from rich.table import Table as Grid
 
 from weir.bench.drawing.pictures import Curve, Picture, draw
-from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WAYS, WEIR, Outcome
+from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WAYS, WEIR, TpchOutcome
 
 MOST_AGAINST_FLOOR, LEAST_AGAINST_RECOMPUTE, MOST_MS_OF_ONE = 1.5, {100: 30.0, 10_000: 6.0}, 500.0  # the targets
 SCALE = 1.0  # for which those hold: recomputing less data is quicker
 MOST_GROWTH = 1.5  # of a batch's cost from one scale to the next: anything near the tenfold data would show
 
 
-def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def document(outcomes: Sequence[TpchOutcome]) -> dict[str, Any]:
     """Milliseconds and bytes; ``rows`` has one entry per scale and batch size."""
     machine = {"processors": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "python": platform.python_version()}
     rows = [_row(outcome, size) for outcome in outcomes for size in outcome.plan.sizes]
     return {"rows": rows, "runs": [_run(outcome) for outcome in outcomes], "machine": machine}
 
 
-def _row(outcome: Outcome, size: int) -> dict[str, Any]:
+def _row(outcome: TpchOutcome, size: int) -> dict[str, Any]:
     weir, floor, recompute = (median(outcome, way, size) for way in (WEIR, FLOOR, RECOMPUTE))
     figures = {
         "scale": outcome.plan.scale, "sources": outcome.plan.sources, "changes": size,
@@ -46,7 +46,7 @@ def _row(outcome: Outcome, size: int) -> dict[str, Any]:
     return figures
 
 
-def _run(outcome: Outcome) -> dict[str, Any]:
+def _run(outcome: TpchOutcome) -> dict[str, Any]:
     assert outcome.facts is not None
     return {
         "scale": outcome.plan.scale, "sources": outcome.plan.sources, "repeats": outcome.plan.repeats,
@@ -58,11 +58,11 @@ def _run(outcome: Outcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def median(outcome: Outcome, way: str, size: int) -> float:
+def median(outcome: TpchOutcome, way: str, size: int) -> float:
     return statistics.median(turn.ms for turn in outcome.turns(way, size))
 
 
-def exact(outcomes: Sequence[Outcome]) -> bool:
+def exact(outcomes: Sequence[TpchOutcome]) -> bool:
     """Whether neither comparison nor audit found a difference."""
     return all(outcome.audit == 0 and not any(outcome.differences.values()) for outcome in outcomes)
 
@@ -70,7 +70,7 @@ def exact(outcomes: Sequence[Outcome]) -> bool:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def table(outcome: Outcome) -> Grid:
+def table(outcome: TpchOutcome) -> Grid:
     plan = outcome.plan
     grid = Grid(title=f"scale {plan.scale:g}, {plan.sources}: medians of {plan.repeats} in ms, lowest to highest below")
     for heading in ("changes", "weir", "floor", "recompute", "/ floor", "faster", "per s", "wrong"):
@@ -88,7 +88,7 @@ def _spread(row: dict[str, Any], way: str) -> str:
     return f"{row[f'{way}_ms']:,.0f}\n{low:,.0f}-{high:,.0f}"
 
 
-def remarks(outcome: Outcome) -> Iterator[str]:
+def remarks(outcome: TpchOutcome) -> Iterator[str]:
     """Traffic, memory, storage, exactness."""
     assert outcome.facts is not None
     for size in outcome.plan.sizes:
@@ -107,7 +107,7 @@ def remarks(outcome: Outcome) -> Iterator[str]:
     yield f"audit: {outcome.audit:,} differences; the floor's table is off by {outcome.floor_differences:,} rows"
 
 
-def misses(outcomes: Sequence[Outcome]) -> list[str]:
+def misses(outcomes: Sequence[TpchOutcome]) -> list[str]:
     """The targets that were not met."""
     found = []
     for outcome in (each for each in outcomes if each.plan.scale >= SCALE):
@@ -120,7 +120,7 @@ def misses(outcomes: Sequence[Outcome]) -> list[str]:
     return found
 
 
-def _missed(outcome: Outcome, size: int) -> Iterator[str]:
+def _missed(outcome: TpchOutcome, size: int) -> Iterator[str]:
     weir, floor, recompute = (median(outcome, way, size) for way in (WEIR, FLOOR, RECOMPUTE))
     if size == max(LEAST_AGAINST_RECOMPUTE) and weir > floor * MOST_AGAINST_FLOOR:
         yield f"{weir / floor:.2f} times the floor, at most {MOST_AGAINST_FLOOR} wanted"
@@ -130,7 +130,7 @@ def _missed(outcome: Outcome, size: int) -> Iterator[str]:
         yield f"visible after {weir:,.0f} ms, {MOST_MS_OF_ONE:,.0f} wanted"
 
 
-def shown(outcomes: Sequence[Outcome], drawn: Path) -> Iterator[Grid | str]:
+def shown(outcomes: Sequence[TpchOutcome], drawn: Path) -> Iterator[Grid | str]:
     """What the command prints."""
     for outcome in outcomes:
         yield table(outcome)
@@ -139,7 +139,7 @@ def shown(outcomes: Sequence[Outcome], drawn: Path) -> Iterator[Grid | str]:
     yield f"picture: {drawn}"
 
 
-def picture(outcomes: Sequence[Outcome], folder: Path) -> Path:
+def picture(outcomes: Sequence[TpchOutcome], folder: Path) -> Path:
     """Cost against batch size, one curve per way and scale."""
     curves = [_curve(outcome, way) for way in (RECOMPUTE, WEIR, FLOOR) for outcome in outcomes]
     kinds = ", ".join(dict.fromkeys(outcome.plan.sources for outcome in outcomes))
@@ -150,7 +150,7 @@ def picture(outcomes: Sequence[Outcome], folder: Path) -> Path:
     return draw(shown, folder / "tpch.svg")
 
 
-def _curve(outcome: Outcome, way: str) -> Curve:
+def _curve(outcome: TpchOutcome, way: str) -> Curve:
     points = [(float(size), median(outcome, way, size)) for size in outcome.plan.sizes]
     return Curve(f"{way}, scale {outcome.plan.scale:g}", points, points)
 

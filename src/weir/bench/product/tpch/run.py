@@ -15,17 +15,17 @@ from typing import Any
 
 from weir.bench.product.tpch.apart import Apart, Called
 from weir.bench.product.tpch.bare import Address
-from weir.bench.product.tpch.changes import Workload
+from weir.bench.product.tpch.changes import TpchWorkload
 from weir.bench.product.tpch.data import Data, generate
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.maintained import Facts, Maintained
-from weir.bench.product.tpch.memory import Memory
-from weir.bench.product.tpch.places import Place, addresses, open_places
-from weir.bench.product.tpch.recompute import Recompute
+from weir.bench.product.tpch.maintained import Maintained, MaintainedFacts
+from weir.bench.product.tpch.memory import MemoryUse
+from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
+from weir.bench.product.tpch.recompute import RecomputedView
 from weir.bench.product.tpch.tables import TABLES
 from weir.bench.product.tpch.turn import Turn
 from weir.bench.product.tpch.weir_way import WeirWay
-from weir.bench.product.tpch.writer import Writer
+from weir.bench.product.tpch.writer import TpchWriter
 from weir.spark.session import open_session
 
 WEIR, FLOOR, RECOMPUTE = "weir", "floor", "recompute"
@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class TpchPlan:
     """What is measured."""
 
     scale: float = 1.0
@@ -59,10 +59,10 @@ class Sample:
 
 
 @dataclass
-class Outcome:
+class TpchOutcome:
     """All that a run has found."""
 
-    plan: Plan
+    plan: TpchPlan
     base_rows: Mapping[str, int]
     base_parquet: int  # bytes of the base tables as Parquet files
     base_stored: int  # bytes in the databases, indexes and all
@@ -71,18 +71,18 @@ class Outcome:
     differences: dict[int, int] = field(default_factory=dict)  # by size: the view against recomputation
     floor_differences: int = 0
     audit: int = -1  # by the maintainer's own audit, at the end
-    facts: Facts | None = None
-    memory: dict[str, Memory] = field(default_factory=dict)
+    facts: MaintainedFacts | None = None
+    memory: dict[str, MemoryUse] = field(default_factory=dict)
 
     def turns(self, way: str, size: int) -> list[Turn]:
         return [sample.turn for sample in self.samples if sample.way == way and sample.changes == size]
 
 
 Ways = Mapping[str, Called]
-Opening = Callable[[Plan, Mapping[str, Place], Path], Ways]
+Opening = Callable[[TpchPlan, Mapping[str, TpchDatabase], Path], Ways]
 
 
-def measure(plan: Plan, open_ways: Opening, tell: Tell = lambda text: None) -> Outcome:
+def measure(plan: TpchPlan, open_ways: Opening, tell: Tell = lambda text: None) -> TpchOutcome:
     """The whole of it: data, sources, ways, rounds, audit."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-tpch-")))
@@ -93,10 +93,10 @@ def measure(plan: Plan, open_ways: Opening, tell: Tell = lambda text: None) -> O
         for way in ways.values():
             stack.enter_context(closing(way))
         stored = sum(place.size() for place in places.values())
-        outcome = Outcome(plan, data.rows(), data.size(), stored)
+        outcome = TpchOutcome(plan, data.rows(), data.size(), stored)
         connections = {source: stack.enter_context(closing(place.address.open())) for source, place in places.items()}
         bare = {name: connections[table.source] for name, table in TABLES.items()}
-        Rounds(outcome, ways, Workload(data, bare, plan.seed), Writer(bare), data, tell).run()
+        Rounds(outcome, ways, TpchWorkload(data, bare, plan.seed), TpchWriter(bare), data, tell).run()
         return outcome
 
 
@@ -104,10 +104,10 @@ def measure(plan: Plan, open_ways: Opening, tell: Tell = lambda text: None) -> O
 class Rounds:
     """The rounds of one run."""
 
-    outcome: Outcome
+    outcome: TpchOutcome
     ways: Ways
-    workload: Workload
-    writer: Writer
+    workload: TpchWorkload
+    writer: TpchWriter
     data: Data
     tell: Tell
     batches: int = 0
@@ -131,7 +131,7 @@ class Rounds:
         calls: dict[str, tuple[Any, ...]] = {WEIR: ("caught_up",), FLOOR: ("run", deltas), RECOMPUTE: ("run",)}
         for way in self._order():
             turn: Turn = self.ways[way].call(*calls[way])
-            self.outcome.memory[way] = self.outcome.memory.get(way, Memory()).most(self.ways[way].peak())
+            self.outcome.memory[way] = self.outcome.memory.get(way, MemoryUse()).most(self.ways[way].peak())
             self.tell(f"{size:>6} changes, {way}: {turn.ms:,.0f} ms{'' if counted else ' (warming up)'}")
             if counted:
                 self.outcome.samples.append(Sample(way, size, len(batch.transactions), turn))
@@ -143,7 +143,7 @@ class Rounds:
 
     def _compare(self, size: int) -> None:
         """What a reader sees now, against what was recomputed after the same batch."""
-        facts: Facts = self.ways[WEIR].call("facts")
+        facts: MaintainedFacts = self.ways[WEIR].call("facts")
         self.outcome.differences[size] = self.ways[RECOMPUTE].call("differences_at", facts.table)
 
     def _finish(self) -> None:
@@ -157,7 +157,7 @@ class Rounds:
 # -- the ways, each in a process of its own ----------------------------------------------------------------------------
 
 
-def all_apart(plan: Plan, places: Mapping[str, Place], folder: Path) -> Ways:
+def all_apart(plan: TpchPlan, places: Mapping[str, TpchDatabase], folder: Path) -> Ways:
     sources = {name: (place.kind, place.options) for name, place in places.items()}
     where, opened = addresses(places), ExitStack()
     try:
@@ -171,9 +171,9 @@ def all_apart(plan: Plan, places: Mapping[str, Place], folder: Path) -> Ways:
         raise
 
 
-def _weir(plan: Plan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> Maintained:
+def _weir(plan: TpchPlan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> Maintained:
     return WeirWay(path, sources, settings=plan.settings)
 
 
-def _recompute(plan: Plan, where: Mapping[str, Address], folder: Path) -> Recompute:
-    return Recompute(open_session("local[*]", "tpch recompute", plan.settings), where, folder)
+def _recompute(plan: TpchPlan, where: Mapping[str, Address], folder: Path) -> RecomputedView:
+    return RecomputedView(open_session("local[*]", "tpch recompute", plan.settings), where, folder)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weir.bench.product.tpch.maintained import Facts
+from weir.bench.product.tpch.maintained import MaintainedFacts
 from weir.bench.product.tpch.tables import DEFINITION, VIEW
 from weir.bench.product.tpch.turn import Turn
 from weir.operation.warehouse import Warehouse
@@ -56,10 +56,10 @@ class WeirWay:
         found = self.warehouse.verify(VIEW)
         return found.missing + found.extra
 
-    def facts(self) -> Facts:
+    def facts(self) -> MaintainedFacts:
         files = [file for file in Path(self.warehouse.path).rglob("*") if file.is_file()]
         table = self.warehouse.store(VIEW).place.uri
-        return Facts(table, sum(file.stat().st_size for file in files), self._view()["strategy"])
+        return MaintainedFacts(table, sum(file.stat().st_size for file in files), self._view()["strategy"])
 
     def close(self) -> None:
         self.warehouse.close()

@@ -10,21 +10,21 @@ from itertools import groupby
 from typing import Any
 
 from weir.bench.product.tpch.bare import Bare
-from weir.bench.product.tpch.changes import Batch, Change, Row, Transaction
+from weir.bench.product.tpch.changes import ChangeBatch, NamedRow, RowChange, RowChanges
 from weir.bench.product.tpch.tables import TABLES
 
 
-class Writer:
+class TpchWriter:
     """A connection per table; tables of one source share it."""
 
     def __init__(self, bare: Mapping[str, Bare]) -> None:
         self.bare = bare
 
-    def apply(self, batch: Batch) -> None:
+    def apply(self, batch: ChangeBatch) -> None:
         for transaction in batch.transactions:
             self._commit(transaction)
 
-    def _commit(self, transaction: Transaction) -> None:
+    def _commit(self, transaction: RowChanges) -> None:
         bare = self.bare[transaction[0].table]
         cursor = bare.connection.cursor()
         with _together(bare):
@@ -42,7 +42,7 @@ def _together(bare: Bare) -> AbstractContextManager[Any]:
     return pipeline
 
 
-def _statements(transaction: Transaction, mark: str) -> Iterator[tuple[str, list[list[Any]]]]:
+def _statements(transaction: RowChanges, mark: str) -> Iterator[tuple[str, list[list[Any]]]]:
     """Changes of the same kind that follow each other are one statement with many rows."""
     for (table, inserted, deleted), changes in groupby(transaction, lambda c: (c.table, c.old is None, c.new is None)):
         key = TABLES[table].key
@@ -62,7 +62,7 @@ def _statements(transaction: Transaction, mark: str) -> Iterator[tuple[str, list
             yield f"UPDATE {table} SET {settings} WHERE {found}", values
 
 
-def _image(change: Change) -> Row:
+def _image(change: RowChange) -> NamedRow:
     image = change.new or change.old
     assert image is not None, f"a change of {change.table} that changes nothing"
     return image
