@@ -17,7 +17,7 @@ import pytest
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
-from weir.proving.databases import Database, PostgresDatabase, Servers
+from weir.proving.databases import PostgresDatabase, PrivateDatabase, Servers
 from weir.proving.kinds import KINDS, Login
 from weir.sources.secrets import read_secret
 
@@ -33,14 +33,14 @@ def servers() -> Iterator[Servers]:
 
 
 @pytest.fixture
-def database(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Database]:
+def database(servers: Servers, request: pytest.FixtureRequest) -> Iterator[PrivateDatabase]:
     """A captured table of two rows, of the kind that the test is for."""
     made = servers.open(request.param, "shop", [TABLE], fill, ["t"])
     yield made
     made.drop()
 
 
-def fill(database: Database) -> None:
+def fill(database: PrivateDatabase) -> None:
     database.load("t", [pa.table({"id": [1], "name": ['one, "two"']}), pa.table({"id": [2], "name": ["Zoë"]})])
     database.execute("CREATE INDEX t_name ON t (name)")
     database.analyze()
@@ -54,7 +54,7 @@ def read(login: Login) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("database", KINDS, indirect=True)
-def test_a_run_has_what_it_needs(database: Database) -> None:
+def test_a_run_has_what_it_needs(database: PrivateDatabase) -> None:
     """Nothing is missing; first load, changes, a lookup in a held snapshot, and the acknowledgement all work."""
     t = Relation("crm", "t")
     with closing(database.spec("crm").open()) as source:
@@ -75,7 +75,7 @@ def test_a_run_has_what_it_needs(database: Database) -> None:
 
 @pytest.mark.parametrize("database", SERVED, indirect=True)
 @pytest.mark.parametrize("write", WRITES)
-def test_weir_cannot_write(database: Database, write: str) -> None:
+def test_weir_cannot_write(database: PrivateDatabase, write: str) -> None:
     """The application's tables are read-only for Weir's role."""
     login = database.login
     weir = Login(login.driver, {**login.arguments, "user": database.options["user"]}, login.password)
@@ -86,7 +86,7 @@ def test_weir_cannot_write(database: Database, write: str) -> None:
 
 
 @pytest.mark.parametrize("database", ["postgres-triggers"], indirect=True)
-def test_a_trigger_log_needs_no_replication(database: Database) -> None:
+def test_a_trigger_log_needs_no_replication(database: PrivateDatabase) -> None:
     """Its role may log in, and is nothing else."""
     with database.administrator() as admin:
         rights = "rolsuper, rolreplication, rolcreaterole, rolcreatedb, rolbypassrls"
@@ -95,7 +95,7 @@ def test_a_trigger_log_needs_no_replication(database: Database) -> None:
 
 
 @pytest.mark.parametrize("database", ["mariadb", "mariadb-locks"], indirect=True)
-def test_locking_is_granted_to_who_locks(database: Database) -> None:
+def test_locking_is_granted_to_who_locks(database: PrivateDatabase) -> None:
     """Exactly the rights that docs/sources/mariadb.md lists."""
     with closing(database.administrator()) as admin, admin.cursor() as cursor:
         cursor.execute("SHOW GRANTS FOR weir@'127.0.0.1'")
@@ -107,7 +107,7 @@ def test_locking_is_granted_to_who_locks(database: Database) -> None:
 
 
 @pytest.mark.parametrize("database", KINDS, indirect=True)
-def test_writers_elsewhere_log_in(database: Database) -> None:
+def test_writers_elsewhere_log_in(database: PrivateDatabase) -> None:
     """A login is pickled without the password; bulk rows have come through as they are."""
     sent = pickle.dumps(database.login)
     assert os.environ[database.servers.variable].encode() not in sent
@@ -157,14 +157,14 @@ def test_an_unknown_kind_is_named(servers: Servers) -> None:
 
 
 @pytest.mark.parametrize("database", ["postgres", "mariadb"], indirect=True)
-def test_null_is_refused_where_it_would_be_lost(database: Database) -> None:
+def test_null_is_refused_where_it_would_be_lost(database: PrivateDatabase) -> None:
     """CSV would make 0 or an empty text of it."""
     with pytest.raises(WeirError, match="NULL"):
         database.load("t", [pa.table({"id": [3], "name": pa.array([None], pa.string())})])
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
-def test_a_slot_that_is_read_is_not_dropped(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_that_is_read_is_not_dropped(database: PrivateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, after a while."""
     assert isinstance(database, PostgresDatabase)
     monkeypatch.setattr("weir.proving.databases._RELEASE_SECONDS", 0.1)

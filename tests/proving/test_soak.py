@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from weir import Warehouse
 from weir.bench.product.soak.memory import Samples
 from weir.bench.product.soak.run import VIEW, Soak, soak
-from weir.proving.databases import Database
+from weir.proving.databases import PrivateDatabase
 from weir.proving.soak.databases import open_databases
 from weir.proving.soak.journal import JournalEntry, JournalRow
 from weir.proving.soak.recorded import Findings, Recorded
@@ -53,7 +53,7 @@ def recorded(
         yield made, journal
 
 
-def written_and_run(warehouse: Warehouse, databases: dict[str, Database]) -> list[JournalEntry]:
+def written_and_run(warehouse: Warehouse, databases: dict[str, PrivateDatabase]) -> list[JournalEntry]:
     seed = len(warehouse.store("lines").history())
     writers = [
         SoakWriter(name, database.login, seed, iter(range(seed * 10**6, 10**9))) for name, database in databases.items()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from weir.proving.databases import Database
+from weir.proving.databases import PrivateDatabase
 from weir.proving.soak.journal import Journal
 from weir.proving.soak.traffic import TrafficPlan, write
 
@@ -91,7 +91,7 @@ class Lives:
 
 
 @contextmanager
-def writers(databases: Mapping[str, Database], journal: Path, seed: int, rate: float) -> Iterator[None]:
+def writers(databases: Mapping[str, PrivateDatabase], journal: Path, seed: int, rate: float) -> Iterator[None]:
     """One writer for every source, so that the journal has its transactions in the order of their commits."""
     plan = TrafficPlan(
         {name: database.login for name, database in databases.items()}, rate, writers=1, seconds=3600, seed=seed

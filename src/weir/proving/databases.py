@@ -86,9 +86,9 @@ class Servers:
         return self._running.enter_context(MariadbServer(self._settings.get("mariadb")))
 
     def open(
-        self, kind: str, name: str, statements: Iterable[str] = (), fill: Callable[[Database], None] | None = None,
-        tables: Sequence[str] = (),
-    ) -> Database:  # fmt: skip
+        self, kind: str, name: str, statements: Iterable[str] = (),
+        fill: Callable[[PrivateDatabase], None] | None = None, tables: Sequence[str] = (),
+    ) -> PrivateDatabase:  # fmt: skip
         """A new database: made, filled by the statements and ``fill``, and with these tables captured."""
         if kind not in KINDS:
             raise WeirError(f"unknown kind '{kind}' of a private database: use one of {', '.join(KINDS)}")
@@ -110,7 +110,7 @@ class Servers:
         self.close()
 
 
-class Database(ABC):
+class PrivateDatabase(ABC):
     """One private database. ``drop`` takes it from a server that others still use."""
 
     def __init__(self, servers: Servers, kind: str, name: str) -> None:
@@ -169,7 +169,7 @@ class Database(ABC):
         """The database and its application are gone; the server runs on. No source may be open."""
 
 
-class SqliteDatabase(Database):
+class SqliteDatabase(PrivateDatabase):
     """A file; who may write it is everybody, so there are no roles."""
 
     def _make(self) -> None:
@@ -210,7 +210,7 @@ class SqliteDatabase(Database):
             Path(f"{self.path}{end}").unlink(missing_ok=True)
 
 
-class PostgresDatabase(Database):
+class PostgresDatabase(PrivateDatabase):
     """On a private server. Following the log needs REPLICATION, reading a trigger log does not: a role for each."""
 
     @property
@@ -294,7 +294,7 @@ def _make_role(admin: psycopg.Connection[Any], name: str, secret: str, rights: s
         admin.execute(create.format(sql.Identifier(name), sql.SQL(rights), sql.Literal(secret)))
 
 
-class MariadbDatabase(Database):
+class MariadbDatabase(PrivateDatabase):
     """On a private server, whose binlog is always there: capture is a matter of rights."""
 
     role = "weir"
@@ -374,7 +374,7 @@ class MariadbDatabase(Database):
             yield cursor
 
 
-_DATABASES: Mapping[str, type[Database]] = {
+_DATABASES: Mapping[str, type[PrivateDatabase]] = {
     "sqlite": SqliteDatabase, "postgres": PostgresDatabase, "mariadb": MariadbDatabase,
 }  # fmt: skip
 

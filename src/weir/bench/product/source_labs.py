@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from weir.algebra.errors import WeirError
-from weir.proving.databases import Database, Servers
+from weir.proving.databases import PrivateDatabase, Servers
 from weir.proving.kinds import KINDS, Login
 from weir.sources.source import Source
 
@@ -51,7 +51,7 @@ def rows(many: int) -> Iterator[tuple[Any, ...]]:
 class Lab:
     """One kind's database with so many rows."""
 
-    database: Database
+    database: PrivateDatabase
     login: Login
     many: int
 
@@ -94,7 +94,7 @@ def open_lab(kind: str, many: int) -> Iterator[Lab]:
     if kind not in MEASURED:
         raise WeirError(f"unknown kind '{kind}' to measure: use one of {', '.join(MEASURED)}")
 
-    def fill(database: Database) -> None:
+    def fill(database: PrivateDatabase) -> None:
         columns = zip(*rows(many), strict=True)
         database.load("t", [pa.table({name: list(values) for (name, _), values in zip(COLUMNS, columns, strict=True)})])
         database.execute("CREATE INDEX t_k ON t (k)")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weir.proving.databases import Database, Servers
+from weir.proving.databases import PrivateDatabase, Servers
 from weir.proving.soak.journal import JournalRow
 
 TABLES = {
@@ -23,13 +23,13 @@ _SETTINGS = {"mariadb": {"innodb_flush_log_at_trx_commit": "2", "max_binlog_size
 @contextmanager
 def open_databases(
     kinds: Mapping[str, str], rows: Mapping[str, Mapping[int, JournalRow]], folder: Path
-) -> Iterator[dict[str, Database]]:
+) -> Iterator[dict[str, PrivateDatabase]]:
     """The databases by source, each of the kind wanted and holding these rows. Servers are shared between sources."""
     with Servers(folder, _SETTINGS) as servers:
         yield {source: _open(servers, source, kind, rows.get(source, {})) for source, kind in kinds.items()}
 
 
-def _open(servers: Servers, source: str, kind: str, rows: Mapping[int, JournalRow]) -> Database:
+def _open(servers: Servers, source: str, kind: str, rows: Mapping[int, JournalRow]) -> PrivateDatabase:
     table, columns = TABLES[source]
     values = [(key, *row) for key, row in rows.items()]
     first = pa.table({name: [row[at] for row in values] for at, name in enumerate(columns)})

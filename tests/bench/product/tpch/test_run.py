@@ -21,7 +21,7 @@ from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
 from weir.bench.product.tpch.recompute import RecomputedView
 from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, TpchOutcome, TpchPlan, measure
 from weir.bench.product.tpch.turn import Turn
-from weir.proving.databases import Database, Servers
+from weir.proving.databases import PrivateDatabase, Servers
 from weir.warehouse.store import ViewStore
 
 SCHEMA = Schema.parse(
@@ -133,7 +133,7 @@ def test_a_place_that_fails_to_start_leaves_nothing(data: Data, monkeypatch: pyt
     made: list[Servers] = []
 
     class Fails(Servers):
-        def open(self, kind: str, name: str, *more: Any) -> Database:
+        def open(self, kind: str, name: str, *more: Any) -> PrivateDatabase:
             made.append(self)
             if name == "catalog":
                 assert made[0].folder.exists()

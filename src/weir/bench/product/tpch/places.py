@@ -13,7 +13,7 @@ from weir.algebra.errors import WeirError
 from weir.bench.product.tpch.bare import Address
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.tables import SOURCES, TABLES, tables_of
-from weir.proving.databases import Database, Servers
+from weir.proving.databases import PrivateDatabase, Servers
 from weir.proving.kinds import KINDS
 
 MIXTURES: Mapping[str, tuple[str, ...]] = {  # the kinds of crm, sales and catalog
@@ -33,7 +33,7 @@ SETTINGS = {
 class TpchDatabase:
     """One source's database, and what its tables look like."""
 
-    database: Database
+    database: PrivateDatabase
     schemas: Mapping[str, pa.Schema]
 
     @property
@@ -74,7 +74,7 @@ def _open(servers: Servers, kind: str, source: str, data: Data) -> TpchDatabase:
         columns = [f"{field.name} {_declared(field.type)} NOT NULL" for field in data.schema(table)]
         return f"CREATE TABLE {table} ({', '.join(columns if table in later else [*columns, keys[table]])})"
 
-    def fill(database: Database) -> None:
+    def fill(database: PrivateDatabase) -> None:
         for table in tables:
             database.load(table.name, data.batches(table.name))
             indexes = [f"CREATE INDEX {table.name}_{column} ON {table.name} ({column})" for column in table.indexes]
