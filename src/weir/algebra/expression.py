@@ -15,7 +15,7 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 
-from weir.algebra.errors import TypeMismatch
+from weir.algebra.errors import TypeMismatch, UnsupportedExpression
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
 
@@ -63,6 +63,14 @@ class Expression:
         if type_ not in (BOOLEAN, NULL):
             raise TypeMismatch(f"a condition must be boolean, but this is {type_}: {self}")
         return function
+
+    def spark_only(self, schema: Schema, condition: bool = False) -> bool:
+        """Whether the in-memory evaluator does not cover it."""
+        try:
+            (self.predicate if condition else self.compile)(schema)
+        except UnsupportedExpression:
+            return True
+        return False
 
     def __str__(self) -> str:
         return self.sql.replace("`", "")

@@ -86,6 +86,21 @@ class Term:
     def _slot_of_column(self) -> Mapping[str, int]:
         return {name: at for at, slot in enumerate(self.slots) for name in slot.names}
 
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns of all slots, joined."""
+        return Schema(column for slot in self.slots for column in slot.qualified)
+
+    @cached_property
+    def spark_only(self) -> tuple[Expression, ...]:
+        """The conditions and outputs that only Spark can evaluate."""
+        conditions = [*(each for each in self.selections if each is not None), *self.rest]
+        outputs = [output for _, output in self.output if output not in conditions]
+        return (
+            *(each for each in conditions if each.spark_only(self.schema, condition=True)),
+            *(each for each in outputs if each.spark_only(self.schema)),
+        )
+
     def slots_of(self, expression: Expression) -> frozenset[int]:
         """The slots whose columns the expression reads."""
         return frozenset(self._slot_of_column[name] for name in expression.columns)
@@ -151,6 +166,11 @@ class View:
     def needed(self) -> Mapping[Relation, Schema]:
         """The columns that any slot of the view needs, per table."""
         return needed_schemas([self])
+
+    @cached_property
+    def spark_only(self) -> tuple[Expression, ...]:
+        """The expressions that only Spark can evaluate."""
+        return tuple(expression for term in self.terms for expression in term.spark_only)
 
     @property
     def keyed(self) -> bool:

@@ -22,7 +22,7 @@ from weir.algebra.errors import WeirError
 from weir.algebra.view import View
 from weir.algorithms.base import AUXILIARY, Facts
 from weir.algorithms.partitioned import Partitioned
-from weir.algorithms.partitioning import Groups, joined_parts, partition_terms
+from weir.algorithms.partitioning import Groups, SlotGroup, joined_parts
 from weir.algorithms.questions import per_change
 from weir.algorithms.sweep import COMPLETE
 
@@ -50,4 +50,8 @@ class EqualPartition(Partitioned):
     def groups_for(cls, view: View, size: int = 2, **options: Any) -> Groups:
         if size < 1:
             raise WeirError(f"groups of {size} tables make no sense; give a size of at least 1")
-        return partition_terms(view, lambda term: joined_parts(term, range(len(term.slots)), size))
+        return tuple(
+            SlotGroup(index, term, tuple(sorted(slots)))
+            for index, term in enumerate(view.terms)
+            for slots in joined_parts(term, range(len(term.slots)), size)
+        )

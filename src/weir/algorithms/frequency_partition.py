@@ -36,7 +36,7 @@ from weir.algebra.view import Term, View
 from weir.algorithms.base import AUXILIARY, Facts
 from weir.algorithms.equal_partition import AUXILIARY_SPACE
 from weir.algorithms.partitioned import Partitioned
-from weir.algorithms.partitioning import Groups, joined_parts, partition_terms
+from weir.algorithms.partitioning import Groups, SlotGroup, joined_parts
 from weir.algorithms.questions import per_change
 from weir.algorithms.sweep import COMPLETE
 from weir.messages import Update
@@ -115,7 +115,8 @@ class FrequencyPartition(Partitioned):
         super().__init__(*arguments, **options)
         if repartition_after is not None and repartition_after < 1:
             raise WeirError(f"repartition_after = {repartition_after} makes no sense; give a number of updates")
-        self.groups, self.split_unjoined, self.repartition_after = groups, split_unjoined, repartition_after
+        self.grouping: dict[str, Any] = {"groups": groups, "split_unjoined": split_unjoined}
+        self.repartition_after = repartition_after
         self.counted: dict[str, int] = {}  # updates shown per table since the groups were last computed
         self.counted_updates = 0
 
@@ -127,11 +128,15 @@ class FrequencyPartition(Partitioned):
         groups: int = 2,
         frequencies: Frequencies | None = None,
         split_unjoined: bool = True,
+        hot: int = 0,
         **options: Any,
     ) -> Groups:
+        """``hot``: how many of the first groups carry keys, where a table of theirs has one."""
         known = checked(view, frequencies)
-        return partition_terms(
-            view, lambda term: [part for _, part in ranked_parts(term, known, groups, split_unjoined)]
+        return tuple(
+            SlotGroup(index, term, tuple(sorted(slots)), rank < hot and any(term.slots[slot].key for slot in slots))
+            for index, term in enumerate(view.terms)
+            for rank, slots in ranked_parts(term, known, groups, split_unjoined)
         )
 
     def shown(self, update: Update) -> None:
@@ -147,10 +152,4 @@ class FrequencyPartition(Partitioned):
         mine = {str(relation) for relation in self.view.relations}
         counted = {table: count for table, count in self.counted.items() if table in mine}
         self.counted, self.counted_updates = {}, 0
-        return self.regrouped(counted) if counted else None
-
-    def regrouped(self, frequencies: Frequencies) -> Groups:
-        """The groups for these frequencies, by this algorithm's options."""
-        return self.groups_for(
-            self.view, groups=self.groups, frequencies=frequencies, split_unjoined=self.split_unjoined
-        )
+        return self.groups_for(self.view, frequencies=counted, **self.grouping) if counted else None

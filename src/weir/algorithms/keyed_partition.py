@@ -27,7 +27,7 @@ from weir.algebra.bag import Bag, total
 from weir.algebra.view import View
 from weir.algorithms.base import AUXILIARY, Facts, Need, Setting
 from weir.algorithms.equal_partition import AUXILIARY_SPACE
-from weir.algorithms.frequency_partition import Frequencies, FrequencyPartition, checked, ranked_parts
+from weir.algorithms.frequency_partition import FrequencyPartition
 from weir.algorithms.keys import key_deletes, without
 from weir.algorithms.partitioning import Groups, SlotGroup
 from weir.algorithms.procedure import Reply
@@ -61,30 +61,11 @@ class KeyedPartition(FrequencyPartition):
 
     def __init__(self, *arguments: Any, hot: int = 1, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.hot = hot
+        self.grouping["hot"] = hot
 
     @classmethod
-    def groups_for(
-        cls,
-        view: View,
-        *,
-        groups: int = 2,
-        frequencies: Frequencies | None = None,
-        split_unjoined: bool = True,
-        hot: int = 1,
-        **options: Any,
-    ) -> Groups:
-        known = checked(view, frequencies)
-        return tuple(
-            SlotGroup(index, term, tuple(sorted(slots)), rank < hot and any(term.slots[slot].key for slot in slots))
-            for index, term in enumerate(view.terms)
-            for rank, slots in ranked_parts(term, known, groups, split_unjoined)
-        )
-
-    def regrouped(self, frequencies: Frequencies) -> Groups:
-        return self.groups_for(
-            self.view, groups=self.groups, frequencies=frequencies, split_unjoined=self.split_unjoined, hot=self.hot
-        )
+    def groups_for(cls, view: View, *, hot: int = 1, **options: Any) -> Groups:
+        return super().groups_for(view, hot=hot, **options)
 
     # -- deletes by key ------------------------------------------------------------------------------------------------
 

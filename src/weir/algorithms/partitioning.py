@@ -14,7 +14,7 @@ and later ones as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -175,15 +175,6 @@ def tied(term: Term, one: Iterable[int], other: Iterable[int]) -> bool:
 
 
 # -- making groups -----------------------------------------------------------------------------------------------------
-
-
-def partition_terms(view: View, grouping: Callable[[Term], Iterable[Iterable[int]]]) -> Groups:
-    """Every term of the view partitioned by the same rule."""
-    return tuple(
-        SlotGroup(index, term, tuple(sorted(slots)))
-        for index, term in enumerate(view.terms)
-        for slots in grouping(term)
-    )
 
 
 def joined_parts(term: Term, slots: Iterable[int], size: int | None = None) -> list[tuple[int, ...]]:

@@ -38,7 +38,7 @@ from weir.operation.metrics import MetricsServer
 from weir.operation.status import status_of, with_absent, write_status
 from weir.operation.upkeep import Care, clear_scratch
 from weir.planning.choice import ViewFacts, choose
-from weir.planning.explanation import Explanation
+from weir.planning.explanation import Explanation, explain
 from weir.planning.request import CannotMaintain
 from weir.project.folder import Project, RunKeys, ViewText
 from weir.project.kinds import SourceSpec, specify
@@ -154,8 +154,7 @@ class Warehouse:
 
     def explain(self, name: str) -> Explanation:
         """The view's normal form, hops, algorithm and why, level and cost."""
-        view = self.parsed_view(name)
-        return Explanation.of(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
+        return explain(self.survey, self.parsed_view(name), self.run_keys.max_batch)
 
     # -- running -------------------------------------------------------------------------------------------------------
 

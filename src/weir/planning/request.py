@@ -4,15 +4,14 @@ each algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from weir.algebra.catalog import Catalog, Relation
-from weir.algebra.errors import UnsupportedExpression, WeirError
+from weir.algebra.errors import WeirError
 from weir.algebra.suggestion import did_you_mean
-from weir.algebra.types import Schema
-from weir.algebra.view import Term, View
+from weir.algebra.view import View
 from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, SPACES, NeedNotMet, Setting
 from weir.algorithms.measured import measured
 from weir.algorithms.registry import ALGORITHMS
@@ -101,10 +100,6 @@ class Request:
         return TableSizes(self.facts.rows, self.facts.catalog)
 
     @cached_property
-    def spark_only(self) -> list[str]:
-        return spark_only(self.view)
-
-    @cached_property
     def obstacles(self) -> dict[str, str]:
         """Per algorithm that the view cannot have: why."""
         return {name: why for name in ALGORITHMS if (why := self._obstacle(name)) is not None}
@@ -117,8 +112,8 @@ class Request:
         level = promised(name, self.scenario)
         if not implies(level, self.asked):
             return f"it promises '{level}' {self.in_words}, less than '{self.asked}'"
-        if self.spark_only and not ALGORITHMS[name].facts.delegates:
-            return f"only Spark evaluates {self.spark_only[0]}, and this algorithm joins outside Spark's SQL"
+        if self.view.spark_only and not ALGORITHMS[name].facts.delegates:
+            return f"only Spark evaluates {self.view.spark_only[0]}, and this algorithm joins outside Spark's SQL"
         return self._too_much_space(name)
 
     def _too_much_space(self, name: str) -> str | None:
@@ -140,21 +135,6 @@ def promised(name: str, scenario: str) -> str:
     """
     found, claim = measured().get(name, {}).get(scenario, "none"), ALGORITHMS[name].facts.claims.get(scenario)
     return found if claim is None else min(found, claim, key=NAMES.index)
-
-
-def spark_only(view: View) -> list[str]:
-    """The expressions of a view that only Spark can evaluate."""
-    return [told for term in view.terms for told in _unsupported(term)]
-
-
-def _unsupported(term: Term) -> Iterator[str]:
-    schema = Schema(column for slot in term.slots for column in slot.qualified)
-    conditions = [*(each for each in term.selections if each is not None), *term.rest]
-    for expression in (*conditions, *(output for _, output in term.output)):
-        try:
-            (expression.predicate if expression in conditions else expression.compile)(schema)
-        except UnsupportedExpression:
-            yield str(expression)
 
 
 def _one_of(view: View, name: str, default: str, known: tuple[str, ...]) -> str:

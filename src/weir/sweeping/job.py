@@ -20,7 +20,6 @@ from weir.algebra.bag import WEIGHT
 from weir.algebra.quoting import ddl
 from weir.algebra.types import BIGINT, Column
 from weir.algorithms.sweeping import ARRIVAL, width
-from weir.planning.request import spark_only
 from weir.sweeping.lookups import Access
 from weir.sweeping.order import SweepOrder, SweptDelta
 from weir.sweeping.slices import MOST_ROWS
@@ -36,7 +35,7 @@ def sweep_on_spark(
     most_rows: int = MOST_ROWS,
 ) -> list[SweptDelta]:
     """The change of every order's view; one job for all of them, and one for each that needs Spark's own functions."""
-    plain = {number for number, order in enumerate(orders) if not spark_only(order.view)}
+    plain = {number for number, order in enumerate(orders) if not order.view.spark_only}
     jobs = [sorted(plain)] if plain else []
     jobs += [[number] for number in range(len(orders)) if number not in plain]
     results = [SweptDelta() for _ in orders]

@@ -13,7 +13,6 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weir.algebra.errors import UnsupportedExpression
 from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.quoting import ddl
 from weir.algebra.types import Column, Schema, parse_type
@@ -35,36 +34,17 @@ def raw_terms(view: View) -> list[RawTerm]:
 
 
 def _raw(view: View, term: Term) -> RawTerm:
-    schema = _joined(term)
-    selections = [selection for selection in term.selections if selection is not None]
-    dropped = _beyond(term, selections)
+    dropped = [each for each in term.selections if each is not None and each in term.spark_only]
     kept = tuple(None if selection in dropped else selection for selection in term.selections)
-    plain = tuple((name, column(name)) for name in schema.names)
+    plain = tuple((name, column(name)) for name in term.schema.names)
     raw = Term(term.slots, term.equalities, kept, (), plain)
     condition = conjunction([*dropped, *term.rest])
-    return RawTerm(View(view.name, (raw,), view.options), schema, condition, _named(view, term))
+    return RawTerm(View(view.name, (raw,), view.options), term.schema, condition, _named(view, term))
 
 
 def _named(view: View, term: Term) -> tuple[tuple[str, Expression], ...]:
     """The select list under the view's names: a UNION ALL has those of its first part."""
     return tuple((name, expression) for name, (_, expression) in zip(view.columns, term.output, strict=True))
-
-
-def _joined(term: Term) -> Schema:
-    return Schema(column for slot in term.slots for column in slot.qualified)
-
-
-def _beyond(term: Term, expressions: list[Expression]) -> list[Expression]:
-    schema = _joined(term)
-    return [expression for expression in expressions if not _covered(expression, schema)]
-
-
-def _covered(expression: Expression, schema: Schema) -> bool:
-    try:
-        expression.compile(schema)
-    except UnsupportedExpression:
-        return False
-    return True
 
 
 def schema_of_view(view: View, spark: SparkSession) -> Schema:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from weir.algebra.bag import Bag
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.view import View, needed_schemas
@@ -182,7 +181,7 @@ class _Readers:
 
     def _remembered(self, lookup: Lookup) -> pa.Table | None:
         for known, rows in self._known[lookup.relation]:
-            if known.key_columns == lookup.key_columns and _same_keys(known.keys, lookup.keys):
+            if known.key_columns == lookup.key_columns and known.keys == lookup.keys:
                 return rows
         return None
 
@@ -196,7 +195,3 @@ class _Readers:
         sent = (len(keys), keys.table.nbytes) if keys is not None else (0, 0)
         self._asked_so_far += Asked(1, sent[0], answer.num_rows, answer.nbytes + sent[1])
         return answer
-
-
-def _same_keys(one: Bag | None, other: Bag | None) -> bool:
-    return one == other

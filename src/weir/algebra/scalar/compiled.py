@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from weir.algebra.errors import EvaluationError, WeirError
 from weir.algebra.scalar.arithmetic import Operation
-from weir.algebra.scalar.casts import Cast, caster
+from weir.algebra.scalar.casts import caster
 from weir.algebra.scalar.text_numbers import Unreadable
 from weir.algebra.types import BOOLEAN, NULL, Row, Type, Value
 
@@ -43,11 +43,6 @@ def cast(operand: Compiled, target: Type, safe: bool = False) -> Compiled:
     convert = caster(operand.type, target)
     if convert is None:
         return replace(operand, type=target, literal=False)
-    function = _try_cast(operand, convert) if safe else _strict_cast(operand, convert, target)
-    return _folded(Compiled(target, function), operand)
-
-
-def _strict_cast(operand: Compiled, convert: Cast, target: Type) -> Evaluate:
     inner = operand.value
 
     def evaluate(row: Row) -> Value:
@@ -55,23 +50,12 @@ def _strict_cast(operand: Compiled, convert: Cast, target: Type) -> Evaluate:
         try:
             return None if value is None else convert(value)
         except Unreadable:
+            if safe:
+                return None
             way_out = "use TRY_CAST to get NULL instead"
             raise EvaluationError(f"{value!r} of type {operand.type} cannot be cast to {target}; {way_out}") from None
 
-    return evaluate
-
-
-def _try_cast(operand: Compiled, convert: Cast) -> Evaluate:
-    inner = operand.value
-
-    def evaluate(row: Row) -> Value:
-        value = inner(row)
-        try:
-            return None if value is None else convert(value)
-        except Unreadable:
-            return None
-
-    return evaluate
+    return _folded(Compiled(target, evaluate), operand)
 
 
 def _folded(result: Compiled, *operands: Compiled) -> Compiled:
@@ -96,8 +80,10 @@ def _strict_function(operation: Operation, left: Compiled, right: Compiled) -> E
         return _column_and_column(operation, left.column, right.column)
     if left.column is not None and right.fixed and right.constant is not None:
         return _column_and_constant(operation, left.column, right.constant)
-    first, second = left.value, right.value
+    return _in_turn(operation, left.value, right.value)
 
+
+def _in_turn(operation: Operation, first: Evaluate, second: Evaluate) -> Evaluate:
     def evaluate(row: Row) -> Value:
         one = first(row)
         if one is None:
@@ -126,16 +112,8 @@ def _column_and_constant(operation: Operation, left: int, other: Value) -> Evalu
 
 def strict_from_right(type_: Type, operation: Operation, left: Compiled, right: Compiled) -> Compiled:
     """The same, but the right operand is evaluated first: so Spark treats a divisor."""
-    first, second = right.value, left.value
-
-    def evaluate(row: Row) -> Value:
-        one = first(row)
-        if one is None:
-            return None
-        other = second(row)
-        return None if other is None else operation(other, one)
-
-    return _folded(Compiled(type_, evaluate), left, right)
+    swapped = _in_turn(lambda divisor, dividend: operation(dividend, divisor), right.value, left.value)
+    return _folded(Compiled(type_, swapped), left, right)
 
 
 def unary(type_: Type, operation: Callable[[Value], Value], operand: Compiled) -> Compiled:
