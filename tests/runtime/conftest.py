@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.runtime.databases import Servers
+from tests.runtime.databases import private_servers
 from tests.runtime.shop import Shop
+from weir.proving.databases import Servers
 
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
-    made = Servers()
-    yield made
-    made.close()
+    with private_servers() as made:
+        yield made
 
 
 @pytest.fixture
