@@ -12,8 +12,9 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from tests.runtime.databases import Servers  # sets the servers' password before Spark's processes start
+from tests.runtime.databases import private_servers  # sets the servers' password before Spark's processes start
 from tests.runtime.shop import Shop
+from weir.proving.databases import Servers
 from weir.spark.session import open_session
 
 # Failing expressions are part of the tests, their stack traces are not; and two partitions are enough for a few rows.
@@ -45,9 +46,8 @@ def own_logging() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
     """One private server of each kind for all end-to-end tests."""
-    made = Servers()
-    yield made
-    made.close()
+    with private_servers() as made:
+        yield made
 
 
 @pytest.fixture

@@ -133,9 +133,7 @@ def test_the_status_is_truthful(open_shop: OpenShop) -> None:
     assert view["positions"] == shop.warehouse.store("lines").positions()
     assert 0 <= view["lag"] <= status["time"] - asked
     sources = {source["name"]: source for source in status["sources"]}
-    assert [(name, sources[name]["kind"]) for name in shop.databases] == [
-        (d.name, d.kind) for d in shop.databases.values()
-    ]
+    assert {name: sources[name]["kind"] for name in sources} == {n: d.kind for n, d in shop.databases.items()}
     assert [sources[name]["transactions"] for name in ("crm", "sales", "stock")] == [0, 2, 0]
     assert all(source["reachable"] and not source["problem"] for source in status["sources"])
     written = json.loads(Path(shop.warehouse.path, FOLDER, STATUS).read_text())

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.databases import KINDS
 from tests.runtime.shop import Shop
-from weir.algebra.quoting import backquoted
+from weir.algebra.quoting import backquoted, double_quoted
 from weir.algebra.types import BIGINT, Schema
+from weir.proving.kinds import KINDS as DRIVERS
 from weir.warehouse.columns import check_columns, escaped, unescaped
 from weir.warehouse.errors import BadColumns
 
@@ -79,9 +79,14 @@ def _statement(quoted: Callable[[str], str], table: str, text: str) -> str:
 
 
 def _open(open_shop: OpenShop, kinds: Sequence[str], places: Mapping[str, Sequence[str]]) -> _Named:
-    quotes = {source: KINDS[kinds[at % len(kinds)]].quoted for at, source in enumerate(places)}
+    quotes = {source: quoting(kinds[at % len(kinds)]) for at, source in enumerate(places)}
     tables = {name: _created(quotes[source], name) for source, names in places.items() for name in names}
     return _Named(open_shop(kinds=kinds, places=places, tables=tables))
+
+
+def quoting(kind: str) -> Callable[[str], str]:
+    """How a kind's SQL has names."""
+    return backquoted if DRIVERS[kind] == "mariadb" else double_quoted
 
 
 def _created(quoted: Callable[[str], str], table: str) -> list[str]:

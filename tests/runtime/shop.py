@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.runtime.databases import KINDS, Database, Servers
+from tests.runtime.databases import Database
 from weir import Warehouse
 from weir.algebra.catalog import Relation
 from weir.algebra.memory import MemoryBag
@@ -26,6 +26,7 @@ from weir.consistency.verdict import Verdict
 from weir.messages import Change, GlobalTransaction, Update
 from weir.operation.audit import Audit
 from weir.project.folder import RunKeys
+from weir.proving.databases import Servers
 from weir.warehouse.record import APPEND, LOAD, AsOf
 
 Rows = Counter[tuple[Any, ...]]
@@ -77,7 +78,7 @@ class Shop:
     ) -> None:
         self.spark, self.folder, self.places, self.run_keys = spark, folder, places, run
         self.databases: dict[str, Database] = {
-            source: KINDS[kinds[at % len(kinds)]](servers, folder, source) for at, source in enumerate(places)
+            source: Database(servers, kinds[at % len(kinds)]) for at, source in enumerate(places)
         }
         for source, names in places.items():
             self.databases[source].create(names, [statement for name in names for statement in tables[name]])

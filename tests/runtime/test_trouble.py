@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.databases import Postgres, Servers
 from tests.runtime.shop import LINES, Shop, wait_until
 from weir import Warehouse, points
 from weir.algebra.errors import WeirError
 from weir.planning.request import CannotMaintain
+from weir.proving.databases import Servers
 from weir.rounds.views import DefinitionChanged
 
 pytestmark = pytest.mark.spark
@@ -62,20 +62,13 @@ def _mended(shop: Shop, *names: str) -> None:
 
 
 @contextmanager
-def _dead(servers: Servers, shop: Shop) -> Iterator[None]:
+def _dead(servers: Servers) -> Iterator[None]:
     """The server crashes, and is started again in the end."""
-    _crash(servers, shop)
+    servers.postgres.kill()
     try:
         yield
     finally:
         servers.postgres.start()
-
-
-def _crash(servers: Servers, shop: Shop) -> None:
-    for database in shop.databases.values():
-        if isinstance(database, Postgres):
-            database.admin.close()
-    servers.postgres.kill()
 
 
 def test_a_source_that_is_down_at_the_start(open_shop: OpenShop, servers: Servers) -> None:
@@ -83,7 +76,7 @@ def test_a_source_that_is_down_at_the_start(open_shop: OpenShop, servers: Server
     shop = open_shop(kinds=KINDS)
     shop.view("lines", consistency="complete")
     shop.view("sold", SOLD, consistency="complete")
-    with _dead(servers, shop):
+    with _dead(servers):
         with pytest.raises(WeirError, match=r"^view lines: waits for source crm: .*cannot connect to PostgreSQL"):
             shop.catch_up()
         _write_everywhere(shop, 20)
@@ -107,7 +100,7 @@ def test_a_source_that_is_lost_between_two_hops(
     def lose(point: str) -> None:
         if point == points.AFTER_VISIT and not lost:
             lost.append(point)
-            _crash(servers, shop)
+            servers.postgres.kill()
 
     _write_everywhere(shop, 20)
     monkeypatch.setattr(points, "_watchers", [lose])
@@ -130,8 +123,6 @@ def test_a_source_that_restarts_under_way(open_shop: OpenShop, servers: Servers)
     shop.catch_up()
     shop.warehouse.start()
     _write_everywhere(shop, 20)
-    for source in ("crm", "sales"):
-        shop.databases[source].admin.close()  # type: ignore[attr-defined]
     servers.postgres.restart()
     shop.write("crm", "UPDATE customer SET name = 'Anna' WHERE id = 1")
     _write_everywhere(shop, 21)

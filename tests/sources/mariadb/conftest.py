@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
+from weir.proving.databases import MariadbDatabase, Servers
 from weir.proving.oracle import Replay, rows_of
-from weir.proving.servers.mariadb import MariadbServer
 from weir.sources.mysql.options import MysqlOptions
 from weir.sources.mysql.source import MysqlSource
 from weir.sources.source import TRANSACTION, WEIGHT, Visit
@@ -20,20 +22,20 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[MariadbServer]:
-    with MariadbServer() as started:
-        yield started
+def servers() -> Iterator[Servers]:
+    with Servers() as made:
+        yield made
 
 
 class Place:
-    """One database, an administrator's connection to it, and sources that read it."""
+    """One database, an administrator's connection to it, and sources that read it with the rights of Weir's role."""
 
-    def __init__(self, server: MariadbServer, database: str) -> None:
-        self.server = server
-        self.database = database
+    def __init__(self, servers: Servers, database: str) -> None:
+        made = servers.open("mariadb-locks", database)
+        assert isinstance(made, MariadbDatabase)
+        self.made, self.server, self.database = made, made.server, database
         self.opened: list[MysqlSource] = []
-        self.connection = server.connect(autocommit=True)
-        self.run(f"CREATE DATABASE {database} CHARACTER SET utf8mb4", f"USE {database}")
+        self.connection = made.administrator()
 
     def run(self, *statements: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
@@ -48,13 +50,13 @@ class Place:
         return self.server.connect(self.database)
 
     def options(self, **options: Any) -> MysqlOptions:
-        return MysqlOptions(
-            "shop",
-            self.database,
-            "root",
-            unix_socket=str(self.server.socket),
-            **{"lock_seconds": 2, "connect_seconds": 60, **options},
-        )
+        found: MysqlOptions = self.made.spec("shop").options
+        return replace(found, **{"kind": "mariadb", "lock_seconds": 2, "connect_seconds": 60, **options})
+
+    @property
+    def as_administrator(self) -> dict[str, Any]:
+        """For tests about foreign keys: MariaDB shows them in its catalogue only to who may do more than SELECT."""
+        return {"user": "root", "password": "", "unix_socket": str(self.server.socket)}
 
     def source(self, tables: Mapping[str, Sequence[str]], load: bool = True, **options: Any) -> MysqlSource:
         """A source that watches; ``load``: and has loaded."""
@@ -66,17 +68,20 @@ class Place:
             source.end_load()
         return source
 
-    def close(self) -> None:
+    def close_sources(self) -> None:
         for source in self.opened:
             source.close()
-        self.connection.ping(reconnect=True)
-        self.run(f"DROP DATABASE IF EXISTS {self.database}")
-        self.connection.close()
+
+    def close(self) -> None:
+        self.close_sources()
+        if self.connection.open:
+            self.connection.close()
+        self.made.drop()
 
 
 @pytest.fixture
-def place(server: MariadbServer) -> Iterator[Place]:
-    made = Place(server, f"test{next(_numbers)}")
+def place(servers: Servers) -> Iterator[Place]:
+    made = Place(servers, f"test{next(_numbers)}")
     yield made
     made.close()
 
@@ -84,18 +89,14 @@ def place(server: MariadbServer) -> Iterator[Place]:
 @pytest.fixture
 def own_place() -> Iterator[Callable[..., Place]]:
     """Places at servers of their own, with settings of their own."""
-    started: list[tuple[MariadbServer, Place]] = []
+    with ExitStack() as running:
 
-    def start(**settings: str) -> Place:
-        server = MariadbServer(settings).start()
-        started.append((server, Place(server, "own")))
-        return started[-1][1]
+        def start(**settings: str) -> Place:
+            place = Place(running.enter_context(Servers(settings={"mariadb": settings})), "own")
+            running.callback(place.close_sources)
+            return place
 
-    yield start
-    for server, place in started:
-        for source in place.opened:
-            source.close()
-        server.__exit__(None, None, None)
+        yield start
 
 
 def changes(visit: Visit, table: str, *columns: str) -> list[tuple[Any, ...]]:

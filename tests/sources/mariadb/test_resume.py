@@ -103,7 +103,7 @@ def test_dropped_connections(place: Place) -> None:
     for number in range(1, 6):
         place.run(f"INSERT INTO t VALUES ({number})")
         for (connection,) in place.run(
-            "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'"
+            "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'weir'"
         ):
             place.run(f"KILL {connection}")
         visit, (answer,) = ask(source, [whole("t", "a")])

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pymysql
 import pytest
 
 from tests.sources.mariadb.conftest import Place
@@ -17,6 +16,7 @@ from weir.algebra import types as t
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
+from weir.proving.kinds import Login
 from weir.proving.oracle import Replay, ask
 from weir.proving.stress import Workload, run_stress
 from weir.proving.workloads.mariadb import (
@@ -80,10 +80,9 @@ def test_naive_ways_are_caught(make: Callable[[], Workload]) -> None:
 ROWS = 3
 
 
-def count_by_xa(socket: str, database: str, row: int, stop: Any) -> None:
+def count_by_xa(login: Login, row: int, stop: Any) -> None:
     """One writer: adds one to its row in XA transactions, without pause."""
-    connection = pymysql.connect(unix_socket=socket, user="root", database=database, autocommit=True, ssl_disabled=True)
-    with connection.cursor() as cursor:
+    with login.connect().cursor() as cursor:
         for number in range(10**9):
             if stop.is_set():
                 return
@@ -103,7 +102,7 @@ def counting(place: Place) -> Iterator[None]:
     place.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)", *(f"INSERT INTO t VALUES ({row}, 0)" for row in range(ROWS)))
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
-    arguments = [(str(place.server.socket), place.database, row, stop) for row in range(ROWS)]
+    arguments = [(place.made.login, row, stop) for row in range(ROWS)]
     writers = [context.Process(target=count_by_xa, args=one, daemon=True) for one in arguments]
     for writer in writers:
         writer.start()

@@ -232,6 +232,10 @@ class MysqlSource(Source):
             assembler.last_end = position.last
         stream.open(position.start)
 
+    @property
+    def locks_to_hold(self) -> bool:
+        return self.options.locks
+
     def visit(self, hold: bool = False) -> Visit:
         with self._life.during(life.HOLD if hold else life.VISIT):
             return self._connected(self._hold if hold else self._pass)
