@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from weir.algebra.arrow_types import arrow_schema, arrow_type
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
-from weir.sources.arrow import arrow_schema, arrow_type
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Snapshot
 from weir.sources.source import Answers, SnapshotReader, SourceError

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Type
-from weir.sources.arrow import arrow_type
 from weir.sources.mysql.columns import Column, Tables, log_finish
 from weir.sources.mysql.events import LogColumn, RowsPart, TableMap
 from weir.sources.mysql.rows import Decode, Layout, compile_layout

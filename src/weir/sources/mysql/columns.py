@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from weir.algebra import types as t
-from weir.sources.arrow import arrow_type
+from weir.algebra.arrow_types import arrow_type
 from weir.sources.mysql import values as v
 from weir.sources.mysql.rows import Field
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.hops import Lookup
 from weir.algebra.quoting import backquoted, backquoted_list
 from weir.algebra.types import Row
-from weir.sources.arrow import arrow_type
 from weir.sources.mysql.changes import Watched, finish_column
 from weir.sources.mysql.columns import answer_field, answer_finish
 from weir.sources.mysql.rows import BINARY_ROW, Layout, compile_layout

@@ -16,30 +16,16 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
+from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import TypeMismatch
-from weir.algebra.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    Type,
-    decimal,
-)
 from weir.sources.postgres.connection import Connection
 
 TYPES = {
-    "int2": SMALLINT, "int4": INT, "int8": BIGINT, "float4": FLOAT, "float8": DOUBLE, "bool": BOOLEAN,
-    "text": STRING, "varchar": STRING, "bpchar": STRING, "name": STRING, "uuid": STRING,
-    "json": STRING, "jsonb": STRING, "bytea": BINARY, "date": DATE,
-    "timestamp": TIMESTAMP_NTZ, "timestamptz": TIMESTAMP,
+    "int2": t.SMALLINT, "int4": t.INT, "int8": t.BIGINT, "float4": t.FLOAT, "float8": t.DOUBLE, "bool": t.BOOLEAN,
+    "text": t.STRING, "varchar": t.STRING, "bpchar": t.STRING, "name": t.STRING, "uuid": t.STRING,
+    "json": t.STRING, "jsonb": t.STRING, "bytea": t.BINARY, "date": t.DATE,
+    "timestamp": t.TIMESTAMP_NTZ, "timestamptz": t.TIMESTAMP,
 }  # fmt: skip
 
 
@@ -54,7 +40,7 @@ class ColumnFacts:
     version: str  # the id of the transaction that last altered it
     shown_type: str
     kind: str
-    type: Type | None
+    type: t.Type | None
     generated: bool = False
 
 
@@ -146,7 +132,7 @@ def _column(row: Mapping[str, Any]) -> ColumnFacts:
     )  # fmt: skip
 
 
-def our_type(kind: str, modifier: int) -> Type | None:
+def our_type(kind: str, modifier: int) -> t.Type | None:
     """Our type for a base type, or None.
 
     A numeric without a precision is not mappable: no decimal holds all its values.
@@ -155,7 +141,7 @@ def our_type(kind: str, modifier: int) -> Type | None:
     ('decimal(12,2)', None, 'string')
     """
     if kind == "enum":
-        return STRING
+        return t.STRING
     if kind != "numeric":
         return TYPES.get(kind)
     if modifier < 4:
@@ -163,7 +149,7 @@ def our_type(kind: str, modifier: int) -> Type | None:
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
     scale = (scale ^ 1024) - 1024  # an 11-bit signed number since PostgreSQL 15
     try:
-        return decimal(precision, scale)
+        return t.decimal(precision, scale)
     except TypeMismatch:
         return None
 

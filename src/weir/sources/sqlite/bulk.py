@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.types import Type
-from weir.sources.arrow import arrow_type
 
 NOT_AT_ONCE = (pa.ArrowException, UnicodeEncodeError, OverflowError)
 _NOTHING = type(None)

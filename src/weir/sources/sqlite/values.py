@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.types import Type, Value, normalise
-from weir.sources.arrow import arrow_type
 from weir.sources.sqlite.bulk import at_once
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.(\d{3}|\d{6}))?(Z|\+00:00)?", re.ASCII)
