@@ -11,15 +11,17 @@ dropped and made again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from psycopg import sql
 from psycopg.rows import dict_row
 
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import TypeMismatch
 from weir.sources.postgres.connection import Connection
+from weir.sources.source import SourceError
 
 TYPES = {
     "int2": t.SMALLINT, "int4": t.INT, "int8": t.BIGINT, "float4": t.FLOAT, "float8": t.DOUBLE, "bool": t.BOOLEAN,
@@ -55,7 +57,6 @@ class TableFacts:
     mark: str
     persistence: str  # p(ermanent), u(nlogged)
     identity: str  # replica identity: d, n, f, i
-    has_children: bool
     row_security: bool
     readable: bool
     pages: int
@@ -83,7 +84,6 @@ WITH RECURSIVE base(oid, root, modifier) AS (
 )
 SELECT c.oid::int8 AS oid, c.relname AS name, n.nspname AS schema, c.relfilenode::int8 AS file,
        {mark} AS mark, c.relpersistence AS persistence, c.relreplident AS identity, c.relrowsecurity AS row_security,
-       EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) AS has_children,
        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages,
        has_table_privilege(c.oid, 'SELECT') AS readable,
        a.attname AS column, a.attnum AS number, a.atttypid::int8 AS type_oid, a.atttypmod AS type_modifier,
@@ -115,14 +115,8 @@ def read_tables(connection: Connection, schema: str, mark: str, oids: Sequence[i
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> TableFacts:
     first = rows[0]
-    names = ("name", "schema", "oid", "file", "mark", "persistence", "identity", "has_children", "row_security")
-    columns = tuple(_column(row) for row in rows)
-    return TableFacts(
-        **{name: first[name] for name in names},
-        readable=first["readable"],
-        pages=first["pages"],
-        columns=columns,
-    )
+    plain = [field.name for field in fields(TableFacts) if field.name != "columns"]
+    return TableFacts(**{name: first[name] for name in plain}, columns=tuple(map(_column, rows)))
 
 
 def _column(row: Mapping[str, Any]) -> ColumnFacts:
@@ -180,7 +174,7 @@ def _column_differences(place: str, before: Sequence[Any], now: ColumnFacts | No
 
 
 _KEYS = """
-SELECT c.relname AS table, x.contype AS kind, r.relname AS target, x.confupdtype IS NOT NULL AS ok,
+SELECT c.relname AS table, x.contype AS kind, r.relname AS target,
        (SELECT array_agg(a.attname::text ORDER BY k.at) FROM unnest(x.conkey) WITH ORDINALITY k(number, at)
         JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = k.number) AS columns,
        (SELECT array_agg(a.attname::text ORDER BY k.at) FROM unnest(x.confkey) WITH ORDINALITY k(number, at)
@@ -214,6 +208,30 @@ class Keys:
     def serves(self, columns: Sequence[str]) -> bool:
         """Whether some index leads with one of the columns."""
         return any(index[0] in columns for index in self.indexes if index)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A watched table and its needed columns. Picklable: it goes to the tasks that read a held snapshot."""
+
+    relation: Relation
+    facts: TableFacts
+    columns: tuple[ColumnFacts, ...]
+    keys: Keys
+
+    @property
+    def name(self) -> sql.Composable:
+        return sql.Identifier(self.facts.schema, self.facts.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> ColumnFacts:
+        facts = self.facts.column(name)
+        if facts is None or facts.type is None:
+            raise SourceError(f"{self.relation} has no usable column '{name}'")
+        return facts
 
 
 def read_keys(connection: Connection, schema: str) -> dict[str, Keys]:
