@@ -136,8 +136,7 @@ SINGLE_BYTE = (
 Tables = Mapping[str, str]  # character set -> its 256 characters
 
 
-# -- from an answer (binary protocol)
-# ---------------------------------------------------------------------------------------
+# -- from an answer (binary protocol) ---------------------------------------------------------------------------------
 
 
 def answer_field(column: Column) -> Field:
@@ -175,8 +174,7 @@ def _through(convert: v.Convert, storage: pa.DataType, arrow: pa.DataType) -> v.
     return lambda values: finish(values).view(arrow)
 
 
-# -- from the binlog
-# ---------------------------------------------------------------------------------------------------------
+# -- from the binlog --------------------------------------------------------------------------------------------------
 
 
 def log_finish(column: Column, type_: t.Type, tables: Tables) -> v.Finish:

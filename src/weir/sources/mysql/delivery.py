@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,11 +28,7 @@ class Delivery:
     truncated: dict[Relation, list[int]] = field(default_factory=dict)
     _gathered: dict[Relation, Changes] = field(default_factory=dict)
 
-    def add_all(self, groups: Sequence[Group]) -> None:
-        for group in groups:
-            self._add(group)
-
-    def _add(self, group: Group) -> None:
+    def add(self, group: Group) -> None:
         number = len(self.transactions)
         marked = Changes(self.marker, self.characters) if self.marker else None
         for plan, part in group.parts:
