@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Row, Schema, parse_type
-from weir.sources.arrow import arrow_schema
 from weir.warehouse.columns import ARRIVAL, WEIGHT
 
 AB = Schema.parse("a int, b string")

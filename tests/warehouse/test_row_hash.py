@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests import values
 from tests.warehouse.batches import EVERY_TYPE
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Row, normalise_row
-from weir.sources.arrow import arrow_schema
 from weir.warehouse.row_hash import row_hashes, spark_hash
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import begin, extend, finish, hop_order
 from weir.algebra.query import BoundTerm, Query
@@ -27,7 +28,6 @@ from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.project.kinds import SourceSpec
 from weir.rounds.channels import Channel
-from weir.sources.arrow import arrow_schema
 from weir.sources.source import Partition, Source
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.failures import asking, writing_letters

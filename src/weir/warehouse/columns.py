@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import BIGINT, Column, Schema
-from weir.sources.arrow import arrow_schema
 from weir.warehouse.errors import BadColumns
 
 WEIGHT, ARRIVAL, HASH = "_weir_weight", "_weir_arrival", "_weir_hash"

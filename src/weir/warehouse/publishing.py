@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 
-from weir.sources.arrow import arrow_schema
+from weir.algebra.arrow_types import arrow_schema
 from weir.warehouse.addressing import find_version
 from weir.warehouse.delta_log import APPLICATION, NO_HOOKS, DeltaLog, open_table
 from weir.warehouse.errors import NotAView, WriterConflict

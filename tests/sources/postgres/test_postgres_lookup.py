@@ -16,9 +16,9 @@ from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.proving.oracle import ask
-from weir.sources.postgres.catalogue import read_keys, read_tables
+from weir.sources.postgres.catalogue import WatchedPostgresTable, read_keys, read_tables
 from weir.sources.postgres.connection import PostgresConnection
-from weir.sources.postgres.lookup import LookupTable, _condition, fetch
+from weir.sources.postgres.lookup import _condition, fetch
 
 T = Relation("pg", "t")
 
@@ -178,7 +178,7 @@ def test_keys_of_most_rows_are_taken_apart_once(replication_lab: Lab) -> None:
     keys = "{" + ",".join(map(str, range(9000))) + "}"
     lab.admin.execute("SELECT set_config('weir.key0', %s, false)", (keys,))
     (facts,) = read_tables(lab.admin, "public", "''")
-    condition = _condition(LookupTable(T, facts, read_keys(lab.admin, "public")["t"]), ["k"])
+    condition = _condition(WatchedPostgresTable(T, facts, facts.columns, read_keys(lab.admin, "public")["t"]), ["k"])
     plan = lab.admin.execute(sql.SQL("EXPLAIN SELECT id FROM t") + condition).fetchall()
     told = "\n".join(line for (line,) in plan)
     assert "InitPlan" in told

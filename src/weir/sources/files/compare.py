@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
-from weir.sources.arrow import arrow_schema
 from weir.sources.files.snapshots import TableSnapshot
 from weir.sources.source import WEIGHT, SourceError
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
-from weir.sources.arrow import arrow_schema
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.snapshots import Incomplete, SourceFile, TableSnapshot
 from weir.sources.source import LOAD_AGAIN, SchemaChanged, SourceError

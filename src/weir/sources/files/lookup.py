@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from weir.algebra.arrow_types import arrow_schema, arrow_type
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
-from weir.sources.arrow import arrow_schema, arrow_type
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import TableSnapshot
 from weir.sources.source import Answers, SnapshotReader, SourceError
@@ -26,17 +26,26 @@ _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a visit answers from, per table; picklable, so that tasks can read the same snapshots."""
+class Shown(SnapshotReader):
+    """What a visit answers from, per table; picklable: it is its own reader, in any process that sees the files."""
 
     snapshots: Mapping[Relation, TableSnapshot]
     schemas: Mapping[Relation, Schema]
 
-    def reader(self) -> FilesReader:
-        """In whatever process."""
-        return FilesReader(self)
+    def reader(self) -> Shown:
+        return self
 
-    def answer(self, lookup: Lookup) -> pa.Table:
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def answer(self, lookups: Sequence[Lookup]) -> Answers:
+        answers = tuple(self._answer(lookup) for lookup in lookups)
+        for snapshot in self.snapshots.values():
+            if not snapshot.is_unchanged():
+                raise SourceError(f"snapshot {snapshot.place} was changed or removed while it was read")
+        return answers
+
+    def _answer(self, lookup: Lookup) -> pa.Table:
         """The rows of one lookup. Files have no index: whole columns are read."""
         snapshot, schema = self.snapshots[lookup.relation], self.schemas[lookup.relation]
         if lookup.keys is None:
@@ -86,20 +95,3 @@ def _sure(keys: Mapping[str, pa.Array]) -> Any:
     for condition in rest:
         first = first & condition
     return first
-
-
-@dataclass(frozen=True)
-class FilesReader(SnapshotReader):
-    """Lookups in the snapshots of one visit, in any process that sees the files."""
-
-    shown: Shown
-
-    def answer(self, lookups: Sequence[Lookup]) -> Answers:
-        answers = tuple(self.shown.answer(lookup) for lookup in lookups)
-        for snapshot in self.shown.snapshots.values():
-            if not snapshot.is_unchanged():
-                raise SourceError(f"snapshot {snapshot.place} was changed or removed while it was read")
-        return answers
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -10,42 +10,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from weir.algebra.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    TINYINT,
-    Type,
-    decimal,
-)  # fmt: skip
+from weir.algebra import types as t
 from weir.sources.source import SourceError
 
 _SIMPLE = {
-    pa.int8(): TINYINT, pa.int16(): SMALLINT, pa.int32(): INT, pa.int64(): BIGINT, pa.uint8(): SMALLINT,
-    pa.uint16(): INT, pa.uint32(): BIGINT, pa.uint64(): decimal(20, 0), pa.float32(): FLOAT, pa.float64(): DOUBLE,
-    pa.string(): STRING, pa.large_string(): STRING, pa.string_view(): STRING, pa.binary(): BINARY,
-    pa.large_binary(): BINARY, pa.binary_view(): BINARY, pa.bool_(): BOOLEAN, pa.date32(): DATE,
+    pa.int8(): t.TINYINT, pa.int16(): t.SMALLINT, pa.int32(): t.INT, pa.int64(): t.BIGINT, pa.uint8(): t.SMALLINT,
+    pa.uint16(): t.INT, pa.uint32(): t.BIGINT, pa.uint64(): t.decimal(20, 0), pa.float32(): t.FLOAT,
+    pa.float64(): t.DOUBLE, pa.string(): t.STRING, pa.large_string(): t.STRING, pa.string_view(): t.STRING,
+    pa.binary(): t.BINARY, pa.large_binary(): t.BINARY, pa.binary_view(): t.BINARY, pa.bool_(): t.BOOLEAN,
+    pa.date32(): t.DATE,
 }  # fmt: skip
 _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, counted from 1970
 _MICROSECONDS_A_DAY = 86_400 * 10**6
 
 
-def read_columns(path: Path) -> tuple[dict[str, Type], dict[str, str]]:
+def read_columns(path: Path) -> tuple[dict[str, t.Type], dict[str, str]]:
     """The columns of one Parquet file that we can map, and the types of those that we cannot."""
     metadata = pq.read_metadata(path)
     old_times = _old_times(metadata.schema)
-    mapped: dict[str, Type] = {}
+    mapped: dict[str, t.Type] = {}
     unmapped: dict[str, str] = {}
     for field in metadata.schema.to_arrow_schema():
-        type_ = TIMESTAMP if field.name in old_times else mapped_type(field.type)
+        type_ = t.TIMESTAMP if field.name in old_times else mapped_type(field.type)
         if type_ is None:
             unmapped[field.name] = str(field.type)
         else:
@@ -64,18 +50,18 @@ def _old_times(schema: Any) -> set[str]:
     return {column.path for column in columns if column.physical_type == "INT96"}
 
 
-def mapped_type(type_: pa.DataType) -> Type | None:
+def mapped_type(type_: pa.DataType) -> t.Type | None:
     """Our type for one of Arrow's; None when there is none."""
     if pa.types.is_dictionary(type_):
         return mapped_type(type_.value_type)
     if pa.types.is_decimal(type_) and 0 <= type_.scale <= type_.precision <= 38:
-        return decimal(type_.precision, type_.scale)
+        return t.decimal(type_.precision, type_.scale)
     if pa.types.is_timestamp(type_) and type_.unit in ("ms", "us"):  # Parquet has no seconds; nanoseconds do not fit
-        return TIMESTAMP if type_.tz else TIMESTAMP_NTZ
+        return t.TIMESTAMP if type_.tz else t.TIMESTAMP_NTZ
     return _SIMPLE.get(type_)
 
 
-def differences(columns: Mapping[str, object], wanted: Mapping[str, Type]) -> list[str]:
+def differences(columns: Mapping[str, object], wanted: Mapping[str, t.Type]) -> list[str]:
     """What of the wanted columns a file has not, or otherwise."""
     gone = [f"column '{name}' is gone" for name in wanted if name not in columns]
     other = [

@@ -287,7 +287,7 @@ class FilesSource(Source):
         return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:
-        return self._shown_now().reader().answer(lookups)
+        return self._shown_now().answer(lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         return self._partitions(self._shown_now())

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Type
-from weir.sources.arrow import arrow_type
 from weir.sources.mysql.columns import CharacterTables, MysqlColumn, log_finish
 from weir.sources.mysql.events import LogColumn, RowsPart, TableMap
 from weir.sources.mysql.rows import Decode, Layout, compile_layout
-from weir.sources.mysql.values import BadValue
+from weir.sources.mysql.values import BadValue, Finish
 from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, SchemaChanged, SourceError
 
 
@@ -29,6 +29,15 @@ class WatchedMysqlTable:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, arrow_type(type_)) for name, type_ in zip(self.names, self.types, strict=True)])
+
+    def finished(self, finish: Callable[[MysqlColumn, Type], Finish], raw: Sequence[Sequence[Any]]) -> list[pa.Array]:
+        """The raw values of every column as Arrow; ``finish`` tells how those of one column are read."""
+        columns = zip(self.columns, self.types, raw, strict=True)
+        return [_finished(self.relation, column, finish(column, type_), values) for column, type_, values in columns]
 
 
 @dataclass(frozen=True)
@@ -112,29 +121,23 @@ class TableChanges:
         self.numbers += [number] * many
 
     def table(self) -> pa.Table:
-        columns = [
-            finish_column(self.watched, column, log_finish(column, type_, self.tables), raw)
-            for column, type_, raw in zip(self.watched.columns, self.watched.types, self.raw, strict=True)
-        ]
-        schema = pa.schema(
-            [(c.name, arrow_type(t)) for c, t in zip(self.watched.columns, self.watched.types, strict=True)]
-        )
-        schema = schema.append(pa.field(WEIGHT, pa.int64())).append(pa.field(TRANSACTION, pa.int64()))
-        return pa.table(
-            [*columns, pa.array(self.weights, pa.int64()), pa.array(self.numbers, pa.int64())], schema=schema
-        )
+        columns = self.watched.finished(lambda column, type_: log_finish(column, type_, self.tables), self.raw)
+        schema = self.watched.schema
+        for name, values in ((WEIGHT, self.weights), (TRANSACTION, self.numbers)):
+            columns, schema = [*columns, pa.array(values, pa.int64())], schema.append(pa.field(name, pa.int64()))
+        return pa.table(columns, schema=schema)
 
 
-def finish_column(watched: WatchedMysqlTable, column: MysqlColumn, finish: Any, raw: Sequence[Any]) -> Any:
+def _finished(relation: Relation, column: MysqlColumn, finish: Finish, raw: Sequence[Any]) -> pa.Array:
     """The Arrow column; a value that cannot be held is refused by table, column and value."""
     try:
         return finish(raw)
     except BadValue as problem:
         raise SourceError(
-            f"{watched.relation}.{column.name} holds {problem}, which is not a value of Spark's; "
+            f"{relation}.{column.name} holds {problem}, which is not a value of Spark's; "
             f"change it at the source (an UPDATE to NULL or to a true value), or leave the column out of the views"
         ) from None
     except (pa.ArrowInvalid, OverflowError) as problem:
         raise SourceError(
-            f"{watched.relation}.{column.name} holds a value that does not fit {column.declared}: {problem}"
+            f"{relation}.{column.name} holds a value that does not fit {column.declared}: {problem}"
         ) from None

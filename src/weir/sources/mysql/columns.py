@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from weir.algebra import types as t
-from weir.sources.arrow import arrow_type
+from weir.algebra.arrow_types import arrow_type
 from weir.sources.mysql import values as v
 from weir.sources.mysql.rows import Field
 
@@ -136,8 +136,7 @@ SINGLE_BYTE = (
 CharacterTables = Mapping[str, str]  # character set -> its 256 characters
 
 
-# -- from an answer (binary protocol)
-# ---------------------------------------------------------------------------------------
+# -- from an answer (binary protocol) ---------------------------------------------------------------------------------
 
 
 def answer_field(column: MysqlColumn) -> Field:
@@ -175,8 +174,7 @@ def _through(convert: v.Convert, storage: pa.DataType, arrow: pa.DataType) -> v.
     return lambda values: finish(values).view(arrow)
 
 
-# -- from the binlog
-# ---------------------------------------------------------------------------------------------------------
+# -- from the binlog --------------------------------------------------------------------------------------------------
 
 
 def log_finish(column: MysqlColumn, type_: t.Type, tables: CharacterTables) -> v.Finish:

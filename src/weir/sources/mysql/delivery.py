@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,11 +28,7 @@ class BinlogDelivery:
     truncated: dict[Relation, list[int]] = field(default_factory=dict)
     _gathered: dict[Relation, TableChanges] = field(default_factory=dict)
 
-    def add_all(self, groups: Sequence[EventGroup]) -> None:
-        for group in groups:
-            self._add(group)
-
-    def _add(self, group: EventGroup) -> None:
+    def add(self, group: EventGroup) -> None:
         number = len(self.transactions)
         marked = TableChanges(self.marker, self.characters) if self.marker else None
         for plan, part in group.parts:

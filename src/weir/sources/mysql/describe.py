@@ -41,6 +41,7 @@ class Known:
     key: tuple[str, ...] = ()
     foreign_keys: list[ForeignKey] = field(default_factory=list)
     refusal: str = ""
+    rows: int | None = None  # InnoDB's own estimate
 
 
 class MysqlCatalogue:
@@ -65,21 +66,16 @@ class MysqlCatalogue:
 
     def tables(self) -> dict[str, Known]:
         known: dict[str, Known] = {}
-        for name, kind, engine in self.rows(
-            "SELECT table_name, table_type, engine FROM information_schema.tables WHERE table_schema = %s AND "
-            "table_type <> 'VIEW'",
+        for name, kind, engine, rows in self.rows(
+            "SELECT table_name, table_type, engine, table_rows FROM information_schema.tables "
+            "WHERE table_schema = %s AND table_type <> 'VIEW'",
             self._database,
         ):
-            known[name] = Known(refusal=_refusal(name, kind, engine))
+            known[name] = Known(refusal=_refusal(name, kind, engine), rows=None if rows is None else int(rows))
         self._add_columns(known)
         self._add_indexes(known)
         self._add_foreign_keys(known)
         return known
-
-    def about_rows(self) -> dict[str, int]:
-        """InnoDB's own estimate of every table."""
-        query = "SELECT table_name, table_rows FROM information_schema.tables WHERE table_schema = %s"
-        return {name: int(rows) for name, rows in self.rows(query, self._database) if rows is not None}
 
     def _add_columns(self, known: Mapping[str, Known]) -> None:
         for table, *column in self.rows(
@@ -141,8 +137,7 @@ class MysqlCatalogue:
             if finding.severity == "error":
                 yield finding
 
-    # -- what is missing
-    # -------------------------------------------------------------------------------------------------------
+    # -- what is missing ----------------------------------------------------------------------------------------------
 
     def findings(self, tables: Mapping[str, Known]) -> Iterator[Finding]:
         yield from setting_findings(self.version, self.settings)
@@ -201,7 +196,7 @@ def describe(catalogue: MysqlCatalogue, source: str) -> Description:
             unmapped[relation] = lost
         key = one.key if all(column in schema.names for column in one.key) else ()
         tables.append(Table(relation, schema, key, tuple(one.foreign_keys), tuple(one.indexes)))
-    rows = {Relation(source, name): count for name, count in catalogue.about_rows().items()}
+    rows = {Relation(source, name): one.rows for name, one in known.items() if one.rows is not None}
     return Description(tuple(tables), unmapped, tuple(catalogue.findings(known)), rows)
 
 

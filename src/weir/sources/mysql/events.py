@@ -23,7 +23,7 @@ BEGIN_LOAD, EXECUTE_LOAD, GTID_MYSQL, GTID_ANONYMOUS, XA_PREPARE, PARTIAL_ROWS, 
     40,
     41,
 )
-CHECKPOINT, GTID, QUERY_COMPRESSED = 161, 162, 165
+GTID, QUERY_COMPRESSED = 162, 165
 ROWS = {  # type -> (what, has extra data, compressed)
     23: ("insert", False, False), 24: ("update", False, False), 25: ("delete", False, False),
     30: ("insert", True, False), 31: ("update", True, False), 32: ("delete", True, False),
@@ -36,7 +36,7 @@ ARTIFICIAL, IGNORABLE = 0x20, 0x80  # flags
 HEADER = 20  # one byte that says OK, then the event's own 19
 
 _HEADER = struct.Struct("<xIBIIIH")
-_STANDALONE, _GROUP_ID, _XA_PREPARED, _XA_COMPLETED = 1, 2, 64, 128
+_STANDALONE = 1  # a flag of a GTID event
 
 
 @dataclass(slots=True)
@@ -93,8 +93,6 @@ class Gtid:
     server: int
     number: int
     standalone: bool
-    prepares: bool
-    completes: bool
 
     def __str__(self) -> str:
         return f"{self.domain}-{self.server}-{self.number}"
@@ -102,8 +100,7 @@ class Gtid:
 
 def gtid(event: BinlogEvent) -> Gtid:
     number, domain, flags = struct.unpack_from("<QIB", event.data, HEADER)
-    kind = (bool(flags & bit) for bit in (_STANDALONE, _XA_PREPARED, _XA_COMPLETED))
-    return Gtid(domain, event.server, number, *kind)
+    return Gtid(domain, event.server, number, bool(flags & _STANDALONE))
 
 
 def prepared_xid(event: BinlogEvent) -> tuple[str, bool]:
@@ -117,8 +114,7 @@ def xid_text(first: bytes, second: bytes, format_: int) -> str:
     return f"X'{first.hex()}',X'{second.hex()}',{format_}"
 
 
-# -- table maps
-# ------------------------------------------------------------------------------------------------------------
+# -- table maps -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -247,8 +243,7 @@ def _field(type_: int, detail: int) -> Field | None:
     return None
 
 
-# -- rows
-# ------------------------------------------------------------------------------------------------------------------
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

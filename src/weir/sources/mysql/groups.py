@@ -61,7 +61,8 @@ class GroupAssembler:
             str, BinlogPlace | None
         ] = {}  # committed XA transactions that may not be visible yet -> where
         self.is_delivered: Includes = lambda end, gtid: False
-        self.late: dict[str, Includes] = {}  # tables (in lower case) that views follow only after a later position
+        # Tables (in lower case) that views follow only after a later position; None: after the next visit's.
+        self.late: dict[str, Includes | None] = {}
         self._group: EventGroup | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
         self._known_maps: dict[bytes, e.TableMap | None] = {}
@@ -76,7 +77,7 @@ class GroupAssembler:
         return self._group is not None
 
     def is_whole_at(self, place: BinlogPlace) -> bool:
-        """Whether everything read so far ended at or before the place, and nothing is half read there."""
+        """Whether every_place read so far ended at or before the place, and nothing is half read there."""
         return not self.inside and (self.last_end is None or self.last_end <= place)
 
     def forget_open_group(self) -> None:
@@ -112,8 +113,7 @@ class GroupAssembler:
         elif kind not in e.IGNORED:
             self._refuse(event)
 
-    # -- rows
-    # --------------------------------------------------------------------------------------------------------------
+    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _table_map(self, event: e.BinlogEvent) -> None:
         body = event.data[e.HEADER + 8 :]
@@ -136,7 +136,7 @@ class GroupAssembler:
         known = self._maps.get(number)
         if known is None or self._group is None:
             raise SourceError(
-                f"source {self.source}: rows without their table or transaction in the binlog; {self._way_out}"
+                f"source {self.source}: rows without their table or transaction in the binlog; {LOAD_AGAIN}"
             )
         if known[1] is not None:
             self._group.rows.append((known[0], known[1], e.rows_part(event)))
@@ -153,12 +153,11 @@ class GroupAssembler:
             raise SourceError(
                 f"the binlog has rows of {plan.watched.relation} with unlike columns before and after an update: a "
                 "session wrote with another "
-                f"binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL', then {self._way_out}"
+                f"binlog_row_image than FULL. Run SET GLOBAL binlog_row_image = 'FULL', then {LOAD_AGAIN}"
             )
         return plan
 
-    # -- begin and end
-    # -------------------------------------------------------------------------------------------------------
+    # -- begin and end ------------------------------------------------------------------------------------------------
 
     def _gtid(self, event: e.BinlogEvent, begin: BinlogPlace) -> None:
         gtid = e.gtid(event)
@@ -174,7 +173,7 @@ class GroupAssembler:
         group, self._group = self._group, None
         if group is None:
             raise SourceError(
-                f"source {self.source}: a commit without a transaction in the binlog at {end}; {self._way_out}"
+                f"source {self.source}: a commit without a transaction in the binlog at {end}; {LOAD_AGAIN}"
             )
         self._deliver(group, end, group.gtid)
 
@@ -195,7 +194,10 @@ class GroupAssembler:
         group.truncated = [relation for relation in group.truncated if not self._is_late(relation.table, end, gtid)]
 
     def _is_late(self, table: str, end: BinlogPlace, gtid: e.Gtid | None) -> bool:
-        return table.lower() in self.late and self.late[table.lower()](end, gtid)
+        if table.lower() not in self.late:
+            return False
+        before = self.late[table.lower()]
+        return before is None or before(end, gtid)
 
     def _query(self, event: e.BinlogEvent, begin: BinlogPlace, end: BinlogPlace) -> None:
         default, text = e.query(event)
@@ -204,13 +206,10 @@ class GroupAssembler:
             self._open(begin)
         elif text == "COMMIT":
             self._finish(end)
-        elif (what := self._meaning(text, default)).kind == "control":
+        elif (what := meaning(text, default, self.database, self.needed)).kind == "control":
             self._control(text, begin, end)
         else:
             self._act(what, text, end)
-
-    def _meaning(self, text: str, default: str) -> Meaning:
-        return meaning(text, default, self.database, self.needed)
 
     def _control(self, text: str, begin: BinlogPlace, end: BinlogPlace) -> None:
         if match := _XA.match(text):
@@ -226,7 +225,7 @@ class GroupAssembler:
     def _roll_back_to(self, name: str, text: str) -> None:
         if self._group is None or name not in self._group.savepoints:
             raise SourceError(
-                f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; {self._way_out}"
+                f"source {self.source}: '{text}' in the binlog names no savepoint of its transaction; {LOAD_AGAIN}"
             )
         del self._group.rows[self._group.savepoints[name] :]
 
@@ -245,7 +244,7 @@ class GroupAssembler:
             raise SourceError(
                 f"source {self.source}: a session writes in statement format ({_short(text)}), so the binlog does "
                 "not tell which rows changed. "
-                f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, then {self._way_out}"
+                f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, then {LOAD_AGAIN}"
             )
         if what.kind == "moves" and not self._nameless_rows(what.table):
             self._moved[what.table] = text
@@ -254,19 +253,15 @@ class GroupAssembler:
 
     def _changed(self, table: str, text: str) -> SchemaChanged:
         return SchemaChanged(
-            f"table {self.source}.{table} was changed by: {_short(text)}. Then {self._way_out}. (With SET GLOBAL "
+            f"table {self.source}.{table} was changed by: {_short(text)}. Then {LOAD_AGAIN}. (With SET GLOBAL "
             "binlog_row_metadata = 'FULL', "
             f"adding and dropping columns that no view needs does not stop the source.)"
         )
 
-    @property
-    def _way_out(self) -> str:
-        return LOAD_AGAIN
-
     def _truncate(self, name: str) -> None:
         relation = next(table.relation for key, table in self.watched.items() if key.lower() == name)
         if self._group is None:
-            raise SourceError(f"source {self.source}: TRUNCATE outside a transaction in the binlog; {self._way_out}")
+            raise SourceError(f"source {self.source}: TRUNCATE outside a transaction in the binlog; {LOAD_AGAIN}")
         self._group.truncated.append(relation)
 
     def _nameless_rows(self, table: str) -> bool:
@@ -274,8 +269,7 @@ class GroupAssembler:
         maps = (known for known in self._known_maps.values() if known is not None)
         return any(known.table.lower() == table and known.names is None for known in maps)
 
-    # -- two-phase commit
-    # ------------------------------------------------------------------------------------------------------
+    # -- two-phase commit ---------------------------------------------------------------------------------------------
 
     def _prepare(self, event: e.BinlogEvent, end: BinlogPlace) -> None:
         xid, at_once = e.prepared_xid(event)
@@ -304,7 +298,7 @@ class GroupAssembler:
             raise LoadAgain(
                 f"source {self.source}: the XA transaction {xid} was committed, but it was prepared before the log "
                 "that Weir has read, so its rows "
-                f"are not known; {self._way_out}"
+                f"are not known; {LOAD_AGAIN}"
             )
 
     def settle(self, before: Before) -> None:
@@ -320,19 +314,19 @@ class GroupAssembler:
         name = self.source
         if event.type == e.INCIDENT:
             raise LoadAgain(
-                f"source {name}: the server says that it lost events of its binlog (an incident event); {self._way_out}"
+                f"source {name}: the server says that it lost events of its binlog (an incident event); {LOAD_AGAIN}"
             )
         if event.type in (e.BEGIN_LOAD, e.EXECUTE_LOAD):
             self._act(Meaning("data"), "LOAD DATA", BinlogPlace("", 0))
         if event.type == e.PAYLOAD:
             raise SourceError(
                 f"source {name}: compressed transactions in the binlog: SET GLOBAL binlog_transaction_compression = "
-                f"OFF, then {self._way_out}"
+                f"OFF, then {LOAD_AGAIN}"
             )
         if event.type == e.PARTIAL_ROWS:
             raise SourceError(
                 f"source {name}: partial JSON updates in the binlog: SET GLOBAL binlog_row_value_options = '', then "
-                f"{self._way_out}"
+                f"{LOAD_AGAIN}"
             )
         e.refuse_unknown(event)
 

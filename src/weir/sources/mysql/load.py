@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from weir.algebra.quoting import backquoted, backquoted_list
+from weir.algebra.quoting import backquoted
 from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.describe import Known
+from weir.sources.mysql.lookup import select_from
 from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.source import Partition
 
@@ -47,5 +48,4 @@ def select(table: WatchedMysqlTable, partition: Partition) -> tuple[str, list[An
     conditions = [(f"{backquoted(key)} >= ?", low)] if low is not None else []
     conditions += [(f"{backquoted(key)} < ?", high)] if high is not None else []
     where = " WHERE " + " AND ".join(text for text, _ in conditions) if conditions else ""
-    columns = backquoted_list(table.names) or "1"
-    return f"SELECT {columns} FROM {backquoted(table.relation.table)}{where}", [value for _, value in conditions]
+    return select_from(table) + where, [value for _, value in conditions]

@@ -43,7 +43,7 @@ class LogStream:
         self, connect: Connect, assembler: GroupAssembler, by_gtid: bool, server_id: int | None = None
     ) -> None:
         self._connect = connect
-        self._assembler = assembler
+        self.assembler = assembler
         self._by_gtid = by_gtid
         self._server_id = server_id or random.randrange(
             1 << 31, 1 << 32
@@ -63,14 +63,14 @@ class LogStream:
             BinlogPlace(".0", 0) if self._by_gtid else start
         )  # by GTID the server tells where that is
         self._checksums = False
-        self._assembler.forget_open_group()
+        self.assembler.forget_open_group()
         connection = self._connection = self._connect()
         with connection.cursor() as cursor:
             for statement in _SETTINGS:
                 cursor.execute(statement)
             if self._by_gtid:
                 cursor.execute(
-                    "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1", (format_gtids(self._assembler.gtids),)
+                    "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1", (format_gtids(self.assembler.gtids),)
                 )
         connection._sock.settimeout(_SILENCE)
         file, offset = ("", 4) if self._by_gtid else (start.file, start.offset)
@@ -97,7 +97,7 @@ class LogStream:
                 losses, before = (losses + 1 if before == self.safe else 0), self.safe
                 if losses > _LOSSES:
                     raise Unreachable(
-                        f"source {self._assembler.source}: the server ends the binlog stream at {self.safe} each time; "
+                        f"source {self.assembler.source}: the server ends the binlog stream at {self.safe} each time; "
                         "does another reader use the same server_id?"
                     ) from None
                 time.sleep(0.05 * losses)
@@ -123,8 +123,8 @@ class LogStream:
         else:
             begin = self.place
             self._advance(event)
-            self._assembler.feed(event, begin, self.place)
-            if not self._assembler.inside:
+            self.assembler.feed(event, begin, self.place)
+            if not self.assembler.inside:
                 self.safe = self.place
         return event
 
@@ -135,7 +135,7 @@ class LogStream:
         if self._checksums or (event.type == e.ROTATE and e.sum_fits(event)):
             if not e.sum_fits(event) and not event.flags & e.ARTIFICIAL:
                 raise SourceError(
-                    f"the binlog is damaged at {self.place}: an event does not match its checksum; {self._way_out}"
+                    f"the binlog is damaged at {self.place}: an event does not match its checksum; {LOAD_AGAIN}"
                 )
             event.data = event.data[:-4]
         return event
@@ -143,7 +143,7 @@ class LogStream:
     def _move(self, file: str, offset: int) -> None:
         if file != self.place.file:
             self.place = BinlogPlace(file, offset)
-            if not self._assembler.inside:
+            if not self.assembler.inside:
                 self.safe = self.place
 
     def _advance(self, event: e.BinlogEvent) -> None:
@@ -158,7 +158,7 @@ class LogStream:
 
     def _heartbeat(self, event: e.BinlogEvent) -> None:
         """By GTID the server passes over what we have without a word; its heartbeat tells how far it is."""
-        if self._by_gtid and not self._assembler.inside and event.end > self.place.offset:
+        if self._by_gtid and not self.assembler.inside and event.end > self.place.offset:
             self.place = self.safe = BinlogPlace(self.place.file, event.end)
 
     def _check_file(self, event: e.BinlogEvent) -> None:
@@ -169,18 +169,14 @@ class LogStream:
             raise LoadAgain(
                 f"{self.place.file} is not the binlog that Weir was reading (RESET MASTER, or another server): it "
                 f"was begun at {found[0]} by "
-                f"server {found[1]}, not at {known[0]} by server {known[1]}; {self._way_out}"
+                f"server {found[1]}, not at {known[0]} by server {known[1]}; {LOAD_AGAIN}"
             )
         self.made[self.place.file] = found
 
     def _explained(self, problem: Exception) -> Exception:
         if isinstance(problem, pymysql.MySQLError) and problem.args and problem.args[0] == _CANNOT_READ_LOG:
             return LoadAgain(
-                f"source {self._assembler.source}: the binlog no longer reaches back to {self.safe}: "
-                f"{problem.args[1]}; {self._way_out}"
+                f"source {self.assembler.source}: the binlog no longer reaches back to {self.safe}: "
+                f"{problem.args[1]}; {LOAD_AGAIN}"
             )
         return problem
-
-    @property
-    def _way_out(self) -> str:
-        return LOAD_AGAIN

@@ -19,8 +19,7 @@ import pyarrow as pa
 from weir.algebra.hops import Lookup
 from weir.algebra.quoting import backquoted, backquoted_list
 from weir.algebra.types import Row
-from weir.sources.arrow import arrow_type
-from weir.sources.mysql.changes import WatchedMysqlTable, finish_column
+from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.columns import answer_field, answer_finish
 from weir.sources.mysql.rows import BINARY_ROW, Layout, compile_layout
 from weir.sources.mysql.wire import Statement, length_at
@@ -44,11 +43,11 @@ class Reader:
         """The rows for a lookup; ``table`` has the lookup's columns."""
         packets: list[bytes] = []
         if lookup.keys is None:
-            packets = self._rows(_select(table), table, ())
+            packets = self._rows(select_from(table), table, ())
         else:
             keys = (sendable(row) for row, _ in lookup.keys.keep(lookup.key_columns).items())
             for batch in _batches(keys, BATCHES if len(lookup.key_columns) == 1 else BATCHES_OF_TUPLES):
-                statement = f"{_select(table)} WHERE {_condition(lookup.key_columns, len(batch))}"
+                statement = f"{select_from(table)} WHERE {_condition(lookup.key_columns, len(batch))}"
                 packets += self._rows(statement, table, [value for key in batch for value in key])
         return to_arrow(table, packets)
 
@@ -87,7 +86,7 @@ class Reader:
         return prepared
 
 
-def _select(table: WatchedMysqlTable) -> str:
+def select_from(table: WatchedMysqlTable) -> str:
     return f"SELECT {backquoted_list(table.names) or '1'} FROM {backquoted(table.relation.table)}"
 
 
@@ -144,19 +143,12 @@ def _filled(batch: list[Row], sizes: Sequence[int]) -> list[Row]:
 def to_arrow(table: WatchedMysqlTable, packets: Sequence[bytes]) -> pa.Table:
     """Binary rows as an Arrow table with our types."""
     raw: list[list[Any]] = [[] for _ in table.columns]
-    schema = pa.schema(
-        [(column.name, arrow_type(type_)) for column, type_ in zip(table.columns, table.types, strict=True)]
-    )
     if not table.columns:
         return pa.table({"": pa.nulls(len(packets))}).select([])
     decode = compile_layout(Layout(tuple(answer_field(column) for column in table.columns), **BINARY_ROW))
     data = b"".join(packets)
     decode(data, 0, len(data), *[values.append for values in raw])
-    columns = [
-        finish_column(table, column, answer_finish(column, type_), values)
-        for column, type_, values in zip(table.columns, table.types, raw, strict=True)
-    ]
-    return pa.table(columns, schema=schema)
+    return pa.table(table.finished(answer_finish, raw), schema=table.schema)
 
 
 def check_types(prepared: Statement, table: WatchedMysqlTable) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weir.sources.mysql.events import Gtid
 from weir.sources.mysql.groups import Includes
-from weir.sources.mysql.position import BinlogPlace, LogPosition, has_gtid, parse_gtids
+from weir.sources.mysql.position import LogPosition, has_gtid, parse_gtids
 
 
 def includes(position: LogPosition, by_gtid: bool) -> Includes:
@@ -23,13 +22,8 @@ def includes(position: LogPosition, by_gtid: bool) -> Includes:
 
 def late_tables(
     tables: Sequence[str], position: LogPosition, later: Sequence[LogPosition], by_gtid: bool
-) -> dict[str, Includes]:
-    """Table, in lower case -> what lies before its beginning; ``later`` positions in order."""
+) -> dict[str, Includes | None]:
+    """Table, in lower case -> what lies before its beginning, None: all up to now; ``later`` positions in order."""
     missing = [table for table in tables if table not in position.tables]
     first = {table: next((one for one in later if table in one.tables), None) for table in missing}
-    return {table.lower(): includes(one, by_gtid) if one else every_place for table, one in first.items()}
-
-
-def every_place(end: BinlogPlace, gtid: Gtid | None) -> bool:
-    """Of a table that no position has: all of the log so far lies before its beginning."""
-    return True
+    return {table.lower(): includes(one, by_gtid) if one else None for table, one in first.items()}

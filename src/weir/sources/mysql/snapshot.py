@@ -61,7 +61,10 @@ class Snapshots:
 
     def end_of_log(self) -> BinlogPlace:
         """The end of the binlog now."""
-        file, offset = self._run(self.connection, self.version.log_status)[0][:2]
+        return self._end_seen_by(self.connection)
+
+    def _end_seen_by(self, connection: Any) -> BinlogPlace:
+        file, offset = self._run(connection, self.version.log_status)[0][:2]
         return BinlogPlace(file, int(offset))
 
     def open(self, tables: Sequence[str], locked: bool, not_before: BinlogPlace | None = None) -> BinlogPlace:
@@ -91,8 +94,7 @@ class Snapshots:
         for connection in (self.connection, self._guard):
             connection._force_close()
 
-    # -- the two ways
-    # ----------------------------------------------------------------------------------------------------------
+    # -- the two ways -------------------------------------------------------------------------------------------------
 
     def _open_told(self, tables: Sequence[str]) -> BinlogPlace:
         self._touch(self._guard, tables)
@@ -144,8 +146,7 @@ class Snapshots:
             parts = [f"SELECT 1 FROM {backquoted(table)} WHERE FALSE" for table in tables]
             self._run(connection, " UNION ALL ".join(parts))
 
-    # -- places that count
-    # -----------------------------------------------------------------------------------------------------
+    # -- places that count --------------------------------------------------------------------------------------------
 
     def _sure(self, place: BinlogPlace) -> BinlogPlace | None:
         """The place, if it may be trusted; None: open another snapshot."""
@@ -156,7 +157,7 @@ class Snapshots:
             ):
                 self._settled = {place.file}
             return None
-        if place <= self._end_seen_by_guard():
+        if place <= self._end_seen_by(self._guard):
             return place
         return self._header_end(place.file)
 
@@ -173,10 +174,6 @@ class Snapshots:
         events = self._run(self._guard, f"SHOW BINLOG EVENTS IN {self._guard.escape(file)} LIMIT {_HEADER_EVENTS}")
         self._run(self._guard, "ROLLBACK")
         return events
-
-    def _end_seen_by_guard(self) -> BinlogPlace:
-        file, offset = self._run(self._guard, self.version.log_status)[0][:2]
-        return BinlogPlace(file, int(offset))
 
     @staticmethod
     def _run(connection: Any, statement: str) -> Any:

@@ -31,9 +31,9 @@ from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
 from weir.sources.mysql.position import BinlogPlace, LogPosition, format_gtids, parse_gtids
-from weir.sources.mysql.resume import every_place, includes, late_tables
+from weir.sources.mysql.resume import includes, late_tables
 from weir.sources.mysql.snapshot import Snapshots
-from weir.sources.mysql.two_phase import Before, Prepared
+from weir.sources.mysql.two_phase import Before, prepared_names, wait_for_prepared
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     LOAD_AGAIN,
@@ -69,14 +69,12 @@ class MysqlSource(Source):
         self._snapshots: Snapshots | None = None
         self._reader: Reader | None = None
         self._stream: LogStream | None = None
-        self._assembler: GroupAssembler | None = None
         self._tables: dict[str, Known] = {}
         self._watched: dict[str, WatchedMysqlTable] = {}
         self._asked: dict[tuple[str, tuple[str, ...]], WatchedMysqlTable] = {}
         self._characters: dict[str, str] = {}
 
-    # -- what there is
-    # -------------------------------------------------------------------------------------------------------
+    # -- what there is ------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
         return self._connected(lambda: describe(self._catalogue(), self.name))
@@ -101,8 +99,6 @@ class MysqlSource(Source):
         self._characters = {name: catalogue.single_byte_table(name) for name in used if name in SINGLE_BYTE}
 
     def _catalogue(self) -> MysqlCatalogue:
-        if self._control is None:
-            self._control = self.options.connect()
         return MysqlCatalogue(self._control, self.name, self.options.database, self.options.locks)
 
     def _choose(self, relation: Relation, names: tuple[str, ...]) -> WatchedMysqlTable:
@@ -116,19 +112,17 @@ class MysqlSource(Source):
             )
         if known.refusal:
             raise SourceError(f"table {relation} cannot be used: {known.refusal}")
-        return WatchedMysqlTable(
-            relation, tuple(known.columns[n] for n in names if self._usable(relation, known, n)), _types(known, names)
-        )
+        types = tuple(self._usable_type(relation, known, name) for name in names)
+        return WatchedMysqlTable(relation, tuple(known.columns[name] for name in names), types)
 
-    def _usable(self, relation: Relation, known: Known, name: str) -> bool:
+    def _usable_type(self, relation: Relation, known: Known, name: str) -> Type:
         if name not in known.columns:
             raise SourceError(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
-        if isinstance(why := our_type(known.columns[name]), str):
-            raise SourceError(f"column {relation}.{name} cannot be used: its type is {why}")
-        return True
+        if isinstance(type_ := our_type(known.columns[name]), str):
+            raise SourceError(f"column {relation}.{name} cannot be used: its type is {type_}")
+        return type_
 
-    # -- first load
-    # ----------------------------------------------------------------------------------------------------------
+    # -- first load ---------------------------------------------------------------------------------------------------
 
     def load(self) -> Load:
         """All watched tables in one snapshot on one connection: MariaDB and MySQL cannot share a snapshot between
@@ -157,16 +151,14 @@ class MysqlSource(Source):
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
         start = self._snapshots_now.end_of_log()
-        assembler = self._assembler = self._new_assembler()
+        stream = self._new_stream(by_gtid=False)
         if not self.options.locks:
-            prepared = self._prepared()
-            prepared.wait_until_gone(prepared.names())
+            wait_for_prepared(self._control, self.name, self.options.snapshot_seconds)
         if self._version.is_mariadb:
             with self._control.cursor() as cursor:
                 cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
-                assembler.gtids = parse_gtids(cursor.fetchone()[0] or "")
-        self._stream = LogStream(self.options.connect, assembler, False, self.options.server_id)
-        self._stream.open(start)
+                stream.assembler.gtids = parse_gtids(cursor.fetchone()[0] or "")
+        stream.open(start)
 
     def _follow_load(self, place: BinlogPlace) -> None:
         """What ends at or before the load's snapshot is in the load."""
@@ -197,8 +189,7 @@ class MysqlSource(Source):
             self._end_snapshot()
         self._life.move(life.END_LOAD)
 
-    # -- going on
-    # --------------------------------------------------------------------------------------------------------------
+    # -- going on -----------------------------------------------------------------------------------------------------
 
     def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         """Transactions are never merged, so none reaches across a boundary; a table that only a later position covers
@@ -221,11 +212,11 @@ class MysqlSource(Source):
     def _resume(self, position: LogPosition, later: Sequence[LogPosition]) -> None:
         self._reset()
         by_gtid = self._by_gtid
-        assembler = self._assembler = self._new_assembler()
+        stream = self._new_stream(by_gtid)
+        assembler = stream.assembler
         assembler.late = late_tables(self._asked_for, position, later, by_gtid)
         assembler.gtids = parse_gtids(position.start_gtid)
         assembler.unsettled = dict.fromkeys(position.unsettled)
-        stream = self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
         assembler.is_delivered = includes(position, by_gtid)
         if not by_gtid:
             stream.made = {position.start.file: (position.made, position.server)}
@@ -245,13 +236,13 @@ class MysqlSource(Source):
         place = self._snapshots_now.end_of_log()
         self._follow(place)
         if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
-            self._assembler_now.settle(Before(place, self._prepared().names()))
+            self._assembler_now.settle(Before(place, prepared_names(self._control)))
         return self._deliver()
 
     def _hold(self) -> Visit:
         try:
             self._open_for_visit()
-            if every_place in self._assembler_now.late.values():
+            if None in self._assembler_now.late.values():
                 self._check_unchanged()
             return self._deliver()
         except BaseException:
@@ -295,9 +286,6 @@ class MysqlSource(Source):
             assembler.settle(snapshots.before)
         return not assembler.unsettled and assembler.is_whole_at(place)
 
-    def _prepared(self) -> Prepared:
-        return Prepared(self._control, self.name, self.options.snapshot_seconds)
-
     def _follow(self, place: BinlogPlace) -> None:
         """Reads the log up to a place. What is wrong there stops the source: it must not be passed over by trying
         again.
@@ -312,14 +300,15 @@ class MysqlSource(Source):
     def _deliver(self) -> Visit:
         delivery = BinlogDelivery(self._characters, self._watched.get(MARKER))
         try:
-            delivery.add_all(self._assembler_now.ready)
+            for group in self._assembler_now.ready:
+                delivery.add(group)
             changes = delivery.changes()
         except SourceError as problem:
             raise self._life.fail(problem) from None
         position = str(self._position())
         self._assembler_now.ready = []
         self._assembler_now.late = {
-            t: known for t, known in self._assembler_now.late.items() if known is not every_place
+            table: before for table, before in self._assembler_now.late.items() if before is not None
         }
         return Visit(tuple(delivery.transactions), changes, position, delivery.truncations())
 
@@ -339,8 +328,7 @@ class MysqlSource(Source):
         unsettled, tables = (tuple(sorted(names)) for names in (assembler.unsettled, self._asked_for))
         return LogPosition(place, start, made, server, gtids, before, unsettled, assembler.last_end, tables)
 
-    # -- answers
-    # ---------------------------------------------------------------------------------------------------------------
+    # -- answers ------------------------------------------------------------------------------------------------------
 
     def _asking(self, relation: Relation, columns: Sequence[str]) -> WatchedMysqlTable:
         key = relation.table, tuple(columns)
@@ -348,8 +336,7 @@ class MysqlSource(Source):
             self._asked[key] = self._choose(relation, key[1])
         return self._asked[key]
 
-    # -- the held snapshot
-    # ------------------------------------------------------------------------------------------------------------
+    # -- the held snapshot --------------------------------------------------------------------------------------------
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._in_snapshot(life.LOOK) as reader:
@@ -389,8 +376,7 @@ class MysqlSource(Source):
     def acknowledge(self, position: SourcePosition) -> None:
         """The server keeps its binlog as long as its own settings say (binlog_expire_logs_seconds)."""
 
-    # -- connections
-    # -----------------------------------------------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         if self._stream is not None:
@@ -435,11 +421,12 @@ class MysqlSource(Source):
         if self._stream is not None:
             self._stream.close()
         self._end_snapshot()
-        self._connect()
 
-    def _new_assembler(self) -> GroupAssembler:
+    def _new_stream(self, by_gtid: bool) -> LogStream:
         folded = {(name.lower() if self._fold_case else name): table for name, table in self._watched.items()}
-        return GroupAssembler(self.name, self.options.database, folded, self._fold_case)
+        assembler = GroupAssembler(self.name, self.options.database, folded, self._fold_case)
+        self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
+        return self._stream
 
     @property
     def _snapshots_now(self) -> Snapshots:
@@ -454,9 +441,4 @@ class MysqlSource(Source):
 
     @property
     def _assembler_now(self) -> GroupAssembler:
-        assert self._assembler is not None, "no log is open"
-        return self._assembler
-
-
-def _types(known: Known, names: Sequence[str]) -> tuple[Type, ...]:
-    return tuple(type_ for name in names if isinstance(type_ := our_type(known.columns[name]), Type))
+        return self._stream_now.assembler

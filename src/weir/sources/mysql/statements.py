@@ -99,8 +99,7 @@ class _Reader:
         handler = getattr(self, f"_{verb.lower()}", None) if verb.isalpha() else None
         return handler() if handler else Meaning("data")
 
-    # -- tokens
-    # ----------------------------------------------------------------------------------------------------------
+    # -- tokens -------------------------------------------------------------------------------------------------------
 
     def peek(self) -> str:
         return self.tokens[self.at].upper() if self.at < len(self.tokens) else ""
@@ -128,8 +127,7 @@ class _Reader:
     def is_watched(self, name: tuple[str, str]) -> bool:
         return name[0] == self.database and name[1] in self.watched
 
-    # -- verbs
-    # -----------------------------------------------------------------------------------------------------------
+    # -- verbs --------------------------------------------------------------------------------------------------------
 
     def _set(self) -> Meaning:
         if self.peek() != "STATEMENT":

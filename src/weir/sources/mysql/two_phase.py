@@ -9,7 +9,6 @@ listed is gone or has not come yet, the log tells: so its end is asked for first
 from __future__ import annotations
 
 import time
-from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,28 +29,16 @@ class Before:
         return name not in self.prepared and (committed is None or committed <= self.end)
 
 
-class Prepared:
-    """The prepared XA transactions of a server, asked over one connection."""
-
-    def __init__(self, connection: Any, source: str, patience: float) -> None:
-        self._connection = connection
-        self._source = source
-        self._patience = patience
-
-    def names(self) -> frozenset[str]:
-        return prepared_names(self._connection)
-
-    def wait_until_gone(self, names: Set[str]) -> None:
-        """Until none of these is prepared any more; others may come meanwhile."""
-        deadline = time.monotonic() + self._patience
-        while left := names & self.names():
-            if time.monotonic() > deadline:
-                raise SourceError(
-                    f"source {self._source}: prepared XA transactions stay open ({', '.join(sorted(left)[:5])}), and "
-                    "their rows show in no "
-                    f"snapshot; commit them or roll them back (XA RECOVER lists them), then try again"
-                )
-            time.sleep(0.002)
+def wait_for_prepared(connection: Any, source: str, patience: float) -> None:
+    """Until none that is prepared now is so any more; others may come meanwhile."""
+    deadline, left = time.monotonic() + patience, prepared_names(connection)
+    while left := left & prepared_names(connection):
+        if time.monotonic() > deadline:
+            raise SourceError(
+                f"source {source}: prepared XA transactions stay open ({', '.join(sorted(left)[:5])}), and their rows "
+                "show in no snapshot; commit them or roll them back (XA RECOVER lists them), then try again"
+            )
+        time.sleep(0.002)
 
 
 def prepared_names(connection: Any) -> frozenset[str]:

@@ -141,8 +141,7 @@ def _read_definitions(connection: MysqlConnection, many: int) -> list[bytes]:
     return definitions
 
 
-# -- values
-# --------------------------------------------------------------------------------------------------------------
+# -- values -----------------------------------------------------------------------------------------------------------
 
 
 def encode_value(value: Any) -> tuple[bytes, bytes]:

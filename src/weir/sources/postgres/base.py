@@ -21,16 +21,23 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, SourceLife
-from weir.sources.postgres.catalogue import TableFacts, TableKeys, differences, read_keys, read_tables, relation_facts
-from weir.sources.postgres.connection import PostgresConnection, connect, named_errors, run
+from weir.sources.postgres.catalogue import (
+    TableFacts,
+    TableKeys,
+    WatchedPostgresTable,
+    differences,
+    read_keys,
+    read_tables,
+    relation_facts,
+)
+from weir.sources.postgres.connection import PostgresConnection, close_quietly, connect, is_lost, named_errors, run
 from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
 from weir.sources.postgres.idle import close_idle
-from weir.sources.postgres.lookup import LookupTable, answer
+from weir.sources.postgres.lookup import answer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition, shown_by
 from weir.sources.postgres.reader import SnapshotToken, partitions, read_partition
 from weir.sources.postgres.stream import StreamLost
-from weir.sources.postgres.transactions import WatchedPostgresTable
 from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import (
     LOAD_AGAIN,
@@ -99,12 +106,9 @@ class PostgresBase(Source):
         self._connection: PostgresConnection | None = None
         self._holder: PostgresConnection | None = None  # holds the snapshot of ``visit(hold=True)``
         self._loader: PostgresConnection | None = None  # holds the snapshot of the open load
-        self._columns: dict[Relation, tuple[str, ...]] = {}
         self._watched: dict[Relation, WatchedPostgresTable] = {}
-        self._tables: dict[Relation, LookupTable] = {}
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
-        self._keys: dict[str, TableKeys] = {}
         self._shape_text = self._marks = ""
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
@@ -180,15 +184,10 @@ class PostgresBase(Source):
             keys = read_keys(connection, self.options.schema)
             for relation, names in columns.items():
                 refuse_unusable(relation, found.get(relation), names, self.options, self.kind, connection)
-        self._columns = {relation: tuple(names) for relation, names in columns.items()}
-        self._keys = keys
-        self._take_shapes({relation: found[relation] for relation in columns})
-
-    def _take_shapes(self, facts: Mapping[Relation, TableFacts]) -> None:
         self._watched = {
-            r: WatchedPostgresTable(r, facts[r], facts[r].only(names)) for r, names in self._columns.items()
+            r: WatchedPostgresTable(r, found[r], found[r].only(names), keys.get(r.table, TableKeys()))
+            for r, names in columns.items()
         }
-        self._tables = {r: LookupTable(r, facts[r], self._keys.get(r.table, TableKeys())) for r in self._columns}
         self._shape = None
         self._shape_text = self._compose_shape()
         self._moment_texts = {False: self._compose_moment("''"), True: self._compose_moment("pg_export_snapshot()")}
@@ -199,13 +198,14 @@ class PostgresBase(Source):
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def _compose_moment(self, export: str) -> str:
-        tables = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.name) for table in self._tables.values())
-        lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT;").format(tables) if self._tables else sql.SQL("")
+        tables = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.name) for table in self._watched.values())
+        lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT;").format(tables) if self._watched else sql.SQL("")
         text = sql.SQL(_MOMENT).format(lock=self._lock(lock), export=sql.SQL(export))
         return text.as_string(self._connected())
 
     def _compose_shape(self) -> str:
-        oids = [(w.facts.oid, number) for w in self._watched.values() for number in (_TABLEOID, *w.numbers)]
+        numbers = {w.facts.oid: [_TABLEOID, *(c.number for c in w.columns)] for w in self._watched.values()}
+        oids = [(oid, number) for oid, of_table in numbers.items() for number in of_table]
         pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
         return sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs).as_string(self._connected()) if oids else ""
 
@@ -257,7 +257,7 @@ class PostgresBase(Source):
             try:
                 return self._try_visit(hold)
             except (StreamLost, psycopg.Error) as problem:
-                if not _is_lost(problem):
+                if not is_lost(problem):
                     with named_errors(self.options, "visiting"):
                         raise
             # The connection broke, and nothing was delivered: a new one goes on where the last visit ended.
@@ -301,7 +301,7 @@ class PostgresBase(Source):
         self._late.update({relation: snapshot for relation, begins in self._late.items() if begins is None})
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
-        token = SnapshotToken(self.options, moment.exported, self._tables, self._utf8) if hold else None
+        token = SnapshotToken(self.options, moment.exported, self._watched, self._utf8) if hold else None
         return Visit(delivery.transactions, delivery.changes, str(self._position), delivery.truncations, token)
 
     @property
@@ -337,11 +337,11 @@ class PostgresBase(Source):
             self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
             self._shape = None
             self._log_open(self._connected(), self._position)
-            parts = partitions(self._tables.values(), self._columns, facts, moment.exported, self.options)
+            parts = partitions(self._watched.values(), facts, moment.exported, self.options)
             return Load(str(self._position), tuple(parts))
 
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
-        return {relation.table: facts[relation].trace(names) for relation, names in self._columns.items()}
+        return {relation.table: facts[relation].trace(watched.names) for relation, watched in self._watched.items()}
 
     def _facts(self, connection: PostgresConnection) -> list[TableFacts]:
         oids = [watched.facts.oid for watched in self._watched.values()]
@@ -368,7 +368,7 @@ class PostgresBase(Source):
 
     def end_load(self) -> None:
         self._life.move(END_LOAD)
-        _close_quietly(self._loader)
+        close_quietly(self._loader)
         self._loader = None
 
     # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
@@ -433,13 +433,13 @@ class PostgresBase(Source):
     def look(self, lookups: Sequence[Lookup]) -> Answers:
         with named_errors(self.options, "answering a lookup"):
             holder = self._held_connection()
-            return tuple(answer(holder, lookup, self._tables, self._utf8) for lookup in lookups)
+            return tuple(answer(holder, lookup, self._watched, self._utf8) for lookup in lookups)
 
     def parts(self) -> tuple[Partition, ...]:
         with named_errors(self.options, "reading the catalogue"):
             holder = self._held_connection()
             facts = relation_facts(self.name, self._facts(holder))
-        return tuple(partitions(self._tables.values(), self._columns, facts, self._exported, self.options))
+        return tuple(partitions(self._watched.values(), facts, self._exported, self.options))
 
     def _held_connection(self) -> PostgresConnection:
         self._life.check(LOOK)
@@ -455,15 +455,15 @@ class PostgresBase(Source):
         try:
             run(holder, "ROLLBACK")
         except psycopg.Error:
-            _close_quietly(holder)
+            close_quietly(holder)
         else:
-            _close_quietly(self._spare)
+            close_quietly(self._spare)
             self._spare = holder
 
     def close(self) -> None:
         self.end_load()
         self._drop()
-        _close_quietly(self._holder)
+        close_quietly(self._holder)
         self._holder = None
         self._life.move(CLOSE)
         close_idle(self.options)
@@ -484,8 +484,8 @@ class PostgresBase(Source):
     def _drop(self) -> None:
         """Closes the log and the working connections; held snapshots stay."""
         self._log_close()
-        _close_quietly(self._connection)
-        _close_quietly(self._spare)
+        close_quietly(self._connection)
+        close_quietly(self._spare)
         self._connection = self._spare = None
 
     @contextlib.contextmanager
@@ -494,15 +494,3 @@ class PostgresBase(Source):
             yield
         except StreamLost as problem:
             raise SourceError(f"{self.name}: the change stream broke: {problem}; try again") from problem
-
-
-def _is_lost(problem: Exception) -> bool:
-    """Whether the connection broke, rather than one statement failed. The server's own goodbyes are of class 57P."""
-    state = getattr(problem, "sqlstate", None)
-    return isinstance(problem, StreamLost) or state is None or state.startswith(("57P", "08"))
-
-
-def _close_quietly(connection: PostgresConnection | None) -> None:
-    if connection is not None:
-        with contextlib.suppress(psycopg.Error):
-            connection.close()

@@ -11,35 +11,23 @@ dropped and made again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from psycopg import sql
 from psycopg.rows import dict_row
 
+from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import TypeMismatch
-from weir.algebra.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    Type,
-    decimal,
-)
 from weir.sources.postgres.connection import PostgresConnection
+from weir.sources.source import SourceError
 
 TYPES = {
-    "int2": SMALLINT, "int4": INT, "int8": BIGINT, "float4": FLOAT, "float8": DOUBLE, "bool": BOOLEAN,
-    "text": STRING, "varchar": STRING, "bpchar": STRING, "name": STRING, "uuid": STRING,
-    "json": STRING, "jsonb": STRING, "bytea": BINARY, "date": DATE,
-    "timestamp": TIMESTAMP_NTZ, "timestamptz": TIMESTAMP,
+    "int2": t.SMALLINT, "int4": t.INT, "int8": t.BIGINT, "float4": t.FLOAT, "float8": t.DOUBLE, "bool": t.BOOLEAN,
+    "text": t.STRING, "varchar": t.STRING, "bpchar": t.STRING, "name": t.STRING, "uuid": t.STRING,
+    "json": t.STRING, "jsonb": t.STRING, "bytea": t.BINARY, "date": t.DATE,
+    "timestamp": t.TIMESTAMP_NTZ, "timestamptz": t.TIMESTAMP,
 }  # fmt: skip
 
 
@@ -54,7 +42,7 @@ class ColumnFacts:
     version: str  # the id of the transaction that last altered it
     shown_type: str
     kind: str
-    type: Type | None
+    type: t.Type | None
     generated: bool = False
 
 
@@ -69,7 +57,6 @@ class TableFacts:
     mark: str
     persistence: str  # p(ermanent), u(nlogged)
     identity: str  # replica identity: d, n, f, i
-    has_children: bool
     row_security: bool
     readable: bool
     pages: int
@@ -97,7 +84,6 @@ WITH RECURSIVE base(oid, root, modifier) AS (
 )
 SELECT c.oid::int8 AS oid, c.relname AS name, n.nspname AS schema, c.relfilenode::int8 AS file,
        {mark} AS mark, c.relpersistence AS persistence, c.relreplident AS identity, c.relrowsecurity AS row_security,
-       EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) AS has_children,
        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages,
        has_table_privilege(c.oid, 'SELECT') AS readable,
        a.attname AS column, a.attnum AS number, a.atttypid::int8 AS type_oid, a.atttypmod AS type_modifier,
@@ -131,14 +117,8 @@ def read_tables(
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> TableFacts:
     first = rows[0]
-    names = ("name", "schema", "oid", "file", "mark", "persistence", "identity", "has_children", "row_security")
-    columns = tuple(_column(row) for row in rows)
-    return TableFacts(
-        **{name: first[name] for name in names},
-        readable=first["readable"],
-        pages=first["pages"],
-        columns=columns,
-    )
+    plain = [field.name for field in fields(TableFacts) if field.name != "columns"]
+    return TableFacts(**{name: first[name] for name in plain}, columns=tuple(map(_column, rows)))
 
 
 def _column(row: Mapping[str, Any]) -> ColumnFacts:
@@ -148,7 +128,7 @@ def _column(row: Mapping[str, Any]) -> ColumnFacts:
     )  # fmt: skip
 
 
-def our_type(kind: str, modifier: int) -> Type | None:
+def our_type(kind: str, modifier: int) -> t.Type | None:
     """Our type for a base type, or None.
 
     A numeric without a precision is not mappable: no decimal holds all its values.
@@ -157,7 +137,7 @@ def our_type(kind: str, modifier: int) -> Type | None:
     ('decimal(12,2)', None, 'string')
     """
     if kind == "enum":
-        return STRING
+        return t.STRING
     if kind != "numeric":
         return TYPES.get(kind)
     if modifier < 4:
@@ -165,7 +145,7 @@ def our_type(kind: str, modifier: int) -> Type | None:
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
     scale = (scale ^ 1024) - 1024  # an 11-bit signed number since PostgreSQL 15
     try:
-        return decimal(precision, scale)
+        return t.decimal(precision, scale)
     except TypeMismatch:
         return None
 
@@ -196,7 +176,7 @@ def _column_differences(place: str, before: Sequence[Any], now: ColumnFacts | No
 
 
 _KEYS = """
-SELECT c.relname AS table, x.contype AS kind, r.relname AS target, x.confupdtype IS NOT NULL AS ok,
+SELECT c.relname AS table, x.contype AS kind, r.relname AS target,
        (SELECT array_agg(a.attname::text ORDER BY k.at) FROM unnest(x.conkey) WITH ORDINALITY k(number, at)
         JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = k.number) AS columns,
        (SELECT array_agg(a.attname::text ORDER BY k.at) FROM unnest(x.confkey) WITH ORDINALITY k(number, at)
@@ -230,6 +210,30 @@ class TableKeys:
     def serves(self, columns: Sequence[str]) -> bool:
         """Whether some index leads with one of the columns."""
         return any(index[0] in columns for index in self.indexes if index)
+
+
+@dataclass(frozen=True)
+class WatchedPostgresTable:
+    """A watched table and its needed columns. Picklable: it goes to the tasks that read a held snapshot."""
+
+    relation: Relation
+    facts: TableFacts
+    columns: tuple[ColumnFacts, ...]
+    keys: TableKeys
+
+    @property
+    def name(self) -> sql.Composable:
+        return sql.Identifier(self.facts.schema, self.facts.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> ColumnFacts:
+        facts = self.facts.column(name)
+        if facts is None or facts.type is None:
+            raise SourceError(f"{self.relation} has no usable column '{name}'")
+        return facts
 
 
 def read_keys(connection: PostgresConnection, schema: str) -> dict[str, TableKeys]:

@@ -8,7 +8,7 @@ and the empty search path makes every name explicit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -77,6 +77,18 @@ def named_errors(options: PostgresOptions, doing: str) -> Iterator[None]:
         raise SourceError(f"{options.name}: {_first_line(problem)} ({doing}); see `weir capture status`") from problem
     except psycopg.Error as problem:
         raise SourceError(f"{options.name}: {_first_line(problem)} ({doing})") from problem
+
+
+def is_lost(problem: Exception) -> bool:
+    """Whether the connection broke, rather than one statement failed. The server's own goodbyes are of class 57P."""
+    state = getattr(problem, "sqlstate", None)
+    return state is None or state.startswith(("57P", "08"))
+
+
+def close_quietly(connection: PostgresConnection | None) -> None:
+    if connection is not None:
+        with suppress(psycopg.Error):
+            connection.close()
 
 
 def _first_line(problem: Exception) -> str:

@@ -84,18 +84,15 @@ def _settings(connection: PostgresConnection) -> dict[str, str]:
 def _general(connection: PostgresConnection, options: PostgresOptions, settings: dict[str, str]) -> Iterator[Finding]:
     if connection.info.server_version < OLDEST_VERSION:
         yield Finding("error", f"PostgreSQL {settings['server_version']} is too old", "use version 13 or newer")
-    if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (options.schema,)).fetchone() is None:
+    usage = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
+    usable_schema = connection.execute(usage, (options.schema,)).fetchone()
+    if usable_schema is None:
         yield Finding("error", f"there is no schema '{options.schema}'", "set schema in the source's options")
-    elif not _has_usage(connection, options.schema):
+    elif not usable_schema[0]:
         grant = f"GRANT USAGE ON SCHEMA {_quoted(options.schema)} TO {_quoted(options.user)};"
         yield Finding("error", f"{options.user or 'the role'} may not use schema '{options.schema}'", grant)
     if settings["server_encoding"] == NO_ENCODING:
         yield Finding("error", *NO_ENCODING_PROBLEM)
-
-
-def _has_usage(connection: PostgresConnection, schema: str) -> bool:
-    query = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
-    return connection.execute(query, (schema,)).fetchone() == (True,)
 
 
 def _rights(options: PostgresOptions, facts: Sequence[TableFacts]) -> Iterator[Finding]:
@@ -184,8 +181,7 @@ def _publication_findings(
         create = f"CREATE PUBLICATION {publication} FOR TABLE {names};"
         yield Finding("error", f"there is no publication {publication}", create)
         return
-    for problem, remedy in publication_problems(connection, options):
-        yield Finding("error", problem, remedy)
+    yield from publication_problems(connection, options)
     for table in facts:
         name = _quoted(table.schema, table.name)
         if table.name not in published:
@@ -196,19 +192,19 @@ def _publication_findings(
             yield Finding("error", f"{name} does not log whole old rows", mend, table.name)
 
 
-def publication_problems(connection: PostgresConnection, options: PostgresOptions) -> Iterator[tuple[str, str]]:
+def publication_problems(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
     """What makes a publication incomplete: operations left out, row filters, column lists."""
     publication = _quoted(options.publication)
     complete = connection.execute(_OPERATIONS, (options.publication,)).fetchone()
     if complete is not None and not complete[0]:
         remedy = f"ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, truncate');"
-        yield f"the publication {publication} leaves out some kinds of change", remedy
+        yield Finding("error", f"the publication {publication} leaves out some kinds of change", remedy)
     if connection.info.server_version >= FILTERS_SINCE:
         for (table,) in connection.execute(_FILTERS, (options.publication,)).fetchall():
             name = _quoted(options.schema, table)
             alter = f"ALTER PUBLICATION {publication}"
             remedy = f"{alter} DROP TABLE {name}; {alter} ADD TABLE {name};"
-            yield f"the publication {publication} has a filter or column list for {name}", remedy
+            yield Finding("error", f"the publication {publication} has a filter or column list for {name}", remedy)
 
 
 # -- trigger log ----------------------------------------------------------------------------------------------------
@@ -217,11 +213,7 @@ def publication_problems(connection: PostgresConnection, options: PostgresOption
 def _trigger_log(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
     present = connection.execute("SELECT to_regclass(%s)", (_quoted(options.log_schema, "trimmed"),)).fetchone()
     if present is not None and present[0] is None:
-        yield Finding(
-            "error",
-            f"there is no trigger log in schema '{options.log_schema}'",
-            INSTALL,
-        )
+        yield Finding("error", f"there is no trigger log in schema '{options.log_schema}'", INSTALL)
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------
@@ -244,27 +236,10 @@ def refuse_unusable(
             raise SourceError(f"{relation} has no column '{name}'")
         if not usable(column, kind):
             raise SourceError(f"{relation}.{name} cannot be used by a view: its type is {why_unusable(column)}")
-    for finding in _rights(options, [facts]):
-        if finding.severity == "error":
-            raise SourceError(f"{relation}: {finding.problem}; run: {finding.remedy}")
-    if kind == "postgres":
-        _refuse_unpublished(relation, facts, options, connection)
-
-
-def _refuse_unpublished(
-    relation: Relation, facts: TableFacts, options: PostgresOptions, connection: PostgresConnection
-) -> None:
-    name, publication = _quoted(facts.schema, facts.name), _quoted(options.publication)
-    published = published_tables(connection, options)
-    if published is None:
-        create = f"CREATE PUBLICATION {publication} FOR TABLE {name};"
-        raise SourceError(f"{options.name}: there is no publication {publication}; run: {create}")
-    if facts.name not in published:
-        raise SourceError(f"{relation} is not published; run: ALTER PUBLICATION {publication} ADD TABLE {name};")
-    if facts.identity != "f":
-        raise SourceError(f"{relation} does not log whole old rows; run: ALTER TABLE {name} REPLICA IDENTITY FULL;")
-    for problem, remedy in publication_problems(connection, options):
-        raise SourceError(f"{options.name}: {problem}; run: {remedy}")
+    wrong = [finding for finding in _rights(options, [facts]) if finding.severity == "error"]
+    log = _publication_findings(connection, options, [facts]) if kind == "postgres" else ()
+    for finding in (*wrong, *log):
+        raise SourceError(f"{relation}: {finding.problem}; run: {finding.remedy}")
 
 
 def _quoted(*names: Any) -> str:

@@ -5,14 +5,13 @@ Per process and options. A connection that broke while it waited (the server was
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections import defaultdict
 
 import psycopg
 
-from weir.sources.postgres.connection import PostgresConnection, connect, run
+from weir.sources.postgres.connection import PostgresConnection, close_quietly, connect, is_lost, run
 from weir.sources.postgres.options import PostgresOptions
 
 MOST_IDLE = 4  # of one source in one process
@@ -30,7 +29,7 @@ def take(options: PostgresOptions, statements: str) -> PostgresConnection:
             return waiting
         except psycopg.Error as problem:
             waiting.close()
-            if problem.sqlstate is not None and not problem.sqlstate.startswith(("57P", "08")):
+            if not is_lost(problem):
                 raise  # the connection is alive: the statements are refused
     fresh = connect(options)
     try:
@@ -61,8 +60,7 @@ def close_idle(options: PostgresOptions) -> None:
     with _lock:
         found = _waiting.pop((os.getpid(), options), [])
     for connection in found:
-        with contextlib.suppress(psycopg.Error):
-            connection.close()
+        close_quietly(connection)
 
 
 def _take(options: PostgresOptions) -> PostgresConnection | None:

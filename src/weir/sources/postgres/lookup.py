@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from io import BytesIO
@@ -26,8 +25,8 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import INT, Type
-from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, TableKeys
+from weir.algebra.types import Type
+from weir.sources.postgres.catalogue import ColumnFacts, WatchedPostgresTable
 from weir.sources.postgres.connection import PostgresConnection, copy_out
 from weir.sources.postgres.values import to_arrow
 from weir.sources.source import SourceError
@@ -36,46 +35,18 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _BIGINT = 1 << 63
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How keys meet a column: both sides' SQL types, and whether an index on the column can serve."""
-
-    array: str  # the element type of the array of keys
-    column: str = ""  # a cast of the column, if it needs one
-
-
-_COMPARISONS = {
-    "int2": Comparison("int8"), "int4": Comparison("int8"), "int8": Comparison("int8"),
-    "numeric": Comparison("numeric"), "float4": Comparison("float8"), "float8": Comparison("float8"),
-    "text": Comparison("text"), "varchar": Comparison("text"), "bpchar": Comparison("bpchar"),
-    "name": Comparison("text"), "uuid": Comparison("uuid"), "json": Comparison("text", "text"),
-    "jsonb": Comparison("text", "text"), "enum": Comparison("text", "text"), "bool": Comparison("bool"),
-    "date": Comparison("date"), "timestamp": Comparison("timestamp"), "timestamptz": Comparison("timestamptz"),
-    "bytea": Comparison("bytea"),
+# The element type of the array of keys that a column is compared with.
+_KEYS = {
+    "int2": "int8", "int4": "int8", "int8": "int8", "numeric": "numeric", "float4": "float8", "float8": "float8",
+    "text": "text", "varchar": "text", "bpchar": "bpchar", "name": "text", "uuid": "uuid", "json": "text",
+    "jsonb": "text", "enum": "text", "bool": "bool", "date": "date", "timestamp": "timestamp",
+    "timestamptz": "timestamptz", "bytea": "bytea",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class LookupTable:
-    """What a lookup needs to know of a table. Picklable: it goes to the tasks that read a held snapshot."""
-
-    relation: Relation
-    facts: TableFacts
-    keys: TableKeys
-
-    @property
-    def name(self) -> sql.Composable:
-        return sql.Identifier(self.facts.schema, self.facts.name)
-
-    def column(self, name: str) -> ColumnFacts:
-        facts = self.facts.column(name)
-        if facts is None or facts.type is None:
-            raise SourceError(f"{self.relation} has no usable column '{name}'")
-        return facts
+_BY_TEXT = ("json", "jsonb", "enum")  # the column itself is cast, so that no index on it can serve
 
 
 def answer(
-    connection: PostgresConnection, lookup: Lookup, tables: Mapping[Relation, LookupTable], utf8: bool = True
+    connection: PostgresConnection, lookup: Lookup, tables: Mapping[Relation, WatchedPostgresTable], utf8: bool = True
 ) -> pa.Table:
     """Answers one lookup in the connection's open transaction."""
     table = tables.get(lookup.relation)
@@ -83,8 +54,6 @@ def answer(
         raise SourceError(f"a lookup in {lookup.relation}, which is not watched")
     columns = [table.column(name) for name in lookup.columns]
     select = select_columns(table, columns)
-    if lookup.keys is None:
-        return fetch(connection, select, columns, lookup.relation)
     arrays = _key_arrays(lookup, table, utf8)
     if arrays is None:
         return fetch(connection, select, columns, lookup.relation)
@@ -94,7 +63,7 @@ def answer(
     return fetch(connection, select + _condition(table, lookup.key_columns), columns, lookup.relation)
 
 
-def select_columns(table: LookupTable, columns: Sequence[ColumnFacts]) -> sql.Composed:
+def select_columns(table: WatchedPostgresTable, columns: Sequence[ColumnFacts]) -> sql.Composed:
     """``SELECT a, b FROM ONLY t``: ONLY, because rows of inheriting tables are those tables' own.
 
     Without columns (a view may need to know only that there are rows) it is ``SELECT 1``.
@@ -107,16 +76,13 @@ def select_columns(table: LookupTable, columns: Sequence[ColumnFacts]) -> sql.Co
 # -- keys -----------------------------------------------------------------------------------------------------------
 
 
-def _compare(column: ColumnFacts) -> Comparison:
-    return _COMPARISONS[column.kind]
-
-
-def _key_arrays(lookup: Lookup, table: LookupTable, utf8: bool) -> list[list[str]] | None:
-    """The keys as text, an array per key column; None when they can only be compared by fetching everything.
+def _key_arrays(lookup: Lookup, table: WatchedPostgresTable, utf8: bool) -> list[list[str]] | None:
+    """The keys as text, an array per key column; None without keys, or when only fetching everything can compare them.
 
     Keys with a NULL are left out (NULL joins nothing), and so are keys that no value of the column can equal.
     """
-    assert lookup.keys is not None
+    if lookup.keys is None:
+        return None
     keys = lookup.keys.keep(lookup.key_columns)
     columns = [table.column(name) for name in lookup.key_columns]
     writers = [_writer(c, type_) for c, type_ in zip(columns, keys.schema.types, strict=True)]
@@ -214,7 +180,7 @@ def _setting(at: int) -> str:
     return f"weir.key{at}"
 
 
-def _condition(table: LookupTable, names: Sequence[str]) -> sql.Composed:
+def _condition(table: WatchedPostgresTable, names: Sequence[str]) -> sql.Composed:
     """``WHERE (a, b::text) IN (SELECT * FROM unnest(keys of a, keys of b))``.
 
     One column with an index is ``a = ANY (keys of a)``: the index is walked once, in half the time of a join. The keys
@@ -222,16 +188,15 @@ def _condition(table: LookupTable, names: Sequence[str]) -> sql.Composed:
     and take the setting apart again for every row. Without an index a join is better: it can hash.
     """
     columns = [table.column(name) for name in names]
-    served = table.keys.serves([column.name for column in columns if not _compare(column).column])
+    served = table.keys.serves([column.name for column in columns if column.kind not in _BY_TEXT])
+    elements = [sql.SQL(_KEYS[column.kind]) for column in columns]
     sides, arrays = [], []
-    for at, column in enumerate(columns):
-        comparison = _compare(column)
-        cast = sql.SQL(f"::{comparison.column}" if comparison.column else "")
+    for at, (column, element) in enumerate(zip(columns, elements, strict=True)):
+        cast = sql.SQL("::text" if column.kind in _BY_TEXT else "")
         sides.append(sql.SQL("t.{}{}").format(sql.Identifier(column.name), cast))
-        setting, element = sql.Literal(_setting(at)), sql.SQL(comparison.array)
-        arrays.append(sql.SQL("current_setting({})::{}[]").format(setting, element))
+        arrays.append(sql.SQL("current_setting({})::{}[]").format(sql.Literal(_setting(at)), element))
     if served and len(columns) == 1:
-        once = sql.SQL("(SELECT {})::{}[]").format(arrays[0], sql.SQL(_compare(columns[0]).array))
+        once = sql.SQL("(SELECT {})::{}[]").format(arrays[0], elements[0])
         return sql.SQL(" WHERE {} = ANY ({})").format(sides[0], once)
     comma = sql.SQL(", ")
     return sql.SQL(" WHERE ({}) IN (SELECT * FROM unnest({}))").format(comma.join(sides), comma.join(arrays))
@@ -256,7 +221,7 @@ def parse_csv(data: bytes, columns: Sequence[ColumnFacts], relation: Relation) -
     if not data:
         return _empty(columns)
     if not columns:
-        return parse_csv(data, [_ONE], relation).select([])
+        return pa.table({"": pa.nulls(data.count(b"\n"))}).select([])  # a line a row, of nothing but a 1
     names = [f"c{at}" for at in range(len(columns))]  # two columns may not share a name in CSV, in SQL they might
     texts = pa.csv.read_csv(
         BytesIO(data),
@@ -271,9 +236,6 @@ def parse_csv(data: bytes, columns: Sequence[ColumnFacts], relation: Relation) -
     )
     arrays = [_typed(texts.column(at), column, relation) for at, column in enumerate(columns)]
     return pa.table(arrays, names=[column.name for column in columns])
-
-
-_ONE = ColumnFacts("1", 0, 0, -1, "", "int", "int4", INT)
 
 
 def _typed(texts: pa.ChunkedArray, column: ColumnFacts, relation: Relation) -> pa.Array:

@@ -20,6 +20,7 @@ Fields = tuple[bytes | None, ...]
 Found = list[Any]  # bytes, None, or the mark of an unchanged value
 
 _U16, _U32, _U64 = Struct(">H"), Struct(">I"), Struct(">Q")
+_TYPE = Struct(">Ii")  # oid and modifier
 _NULL, _TEXT, _UNCHANGED = b"ntu"
 _OLD, _NEW = b"ON"
 _TRANSACTIONAL = 1
@@ -41,7 +42,6 @@ class Begin:
 
 @dataclass(frozen=True)
 class CommitRecord:
-    commit_lsn: int
     end_lsn: int  # the first byte behind the commit record
 
 
@@ -50,7 +50,6 @@ class ColumnShape:
     name: str
     type_oid: int
     type_modifier: int
-    in_identity: bool
 
 
 @dataclass(frozen=True)
@@ -60,50 +59,33 @@ class RelationShape:
     oid: int
     schema: str
     table: str
-    identity: str  # d(efault), n(othing), f(ull), i(ndex)
     columns: tuple[ColumnShape, ...]
 
     def position(self, name: str) -> int | None:
-        for at, column in enumerate(self.columns):
-            if column.name == name:
-                return at
-        return None
-
-
-@dataclass(frozen=True)
-class TypeName:
-    oid: int
-    schema: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Origin:
-    lsn: int
-    name: str
+        return next((at for at, column in enumerate(self.columns) if column.name == name), None)
 
 
 @dataclass(frozen=True)
 class LogicalMessage:
     transactional: bool
-    lsn: int
     prefix: str
     content: bytes
 
 
 @dataclass(frozen=True)
 class Truncate:
-    cascade: bool
-    restart_identity: bool
     relations: tuple[int, ...]
 
 
-StreamMessage = Begin | CommitRecord | RelationShape | TypeName | Origin | LogicalMessage | Truncate
+StreamMessage = Begin | CommitRecord | RelationShape | LogicalMessage | Truncate
+_PASSED_OVER = (b"Y", b"O")  # names of types, origins of transactions: nothing depends on them
 
 
-def decode(message: bytes) -> StreamMessage:
-    """Any message but a row's (those are ``Tuples.rows``)."""
+def decode(message: bytes) -> StreamMessage | None:
+    """Any message but a row's (those are ``Tuples.rows``); None for one that says nothing we need."""
     kind = message[:1]
+    if kind in _PASSED_OVER:
+        return None
     reader = _READERS.get(kind)
     if reader is None:
         raise ProtocolError(f"the replication stream sent a message of unknown kind {kind!r} ({len(message)} bytes)")
@@ -118,7 +100,7 @@ def _begin(message: bytes) -> Begin:
 
 
 def _commit(message: bytes) -> CommitRecord:
-    return CommitRecord(_U64.unpack_from(message, 2)[0], _U64.unpack_from(message, 10)[0])
+    return CommitRecord(_U64.unpack_from(message, 10)[0])
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:
@@ -130,28 +112,14 @@ def _relation(message: bytes) -> RelationShape:
     oid = _U32.unpack_from(message, 1)[0]
     schema, at = _text(message, 5)
     table, at = _text(message, at)
-    identity, (count,) = chr(message[at]), _U16.unpack_from(message, at + 1)
+    (count,) = _U16.unpack_from(message, at + 1)  # behind the replica identity
     at += 3
     columns = []
     for _ in range(count):
         name, following = _text(message, at + 1)
-        type_oid, modifier = _U32.unpack_from(message, following)[0], _signed(message, following + 4)
-        columns.append(ColumnShape(name, type_oid, modifier, bool(message[at] & 1)))
+        columns.append(ColumnShape(name, *_TYPE.unpack_from(message, following)))
         at = following + 8
-    return RelationShape(oid, schema or "pg_catalog", table, identity, tuple(columns))
-
-
-def _signed(message: bytes, at: int) -> int:
-    return int.from_bytes(message[at : at + 4], "big", signed=True)
-
-
-def _type(message: bytes) -> TypeName:
-    schema, at = _text(message, 5)
-    return TypeName(_U32.unpack_from(message, 1)[0], schema or "pg_catalog", _text(message, at)[0])
-
-
-def _origin(message: bytes) -> Origin:
-    return Origin(_U64.unpack_from(message, 1)[0], _text(message, 9)[0])
+    return RelationShape(oid, schema or "pg_catalog", table, tuple(columns))
 
 
 def _message(message: bytes) -> LogicalMessage:
@@ -160,21 +128,18 @@ def _message(message: bytes) -> LogicalMessage:
     content = message[at + 4 : at + 4 + length]
     if len(content) != length:
         raise ValueError("shorter than it says")
-    return LogicalMessage(bool(message[1] & _TRANSACTIONAL), _U64.unpack_from(message, 2)[0], prefix, content)
+    return LogicalMessage(bool(message[1] & _TRANSACTIONAL), prefix, content)
 
 
 def _truncate(message: bytes) -> Truncate:
-    (count,), options = _U32.unpack_from(message, 1), message[5]
-    relations = tuple(_U32.unpack_from(message, 6 + 4 * at)[0] for at in range(count))
-    return Truncate(bool(options & 1), bool(options & 2), relations)
+    (count,) = _U32.unpack_from(message, 1)
+    return Truncate(tuple(_U32.unpack_from(message, 6 + 4 * at)[0] for at in range(count)))
 
 
 _READERS: dict[bytes, Callable[[bytes], StreamMessage]] = {
     b"B": _begin,
     b"C": _commit,
     b"R": _relation,
-    b"Y": _type,
-    b"O": _origin,
     b"M": _message,
     b"T": _truncate,
 }

@@ -40,8 +40,8 @@ def _publication(connection: PostgresConnection, options: PostgresOptions, table
     if missing:
         listed = sql.SQL(", ").join(missing)
         yield _text(connection, sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, listed))
-    for _, remedy in publication_problems(connection, options):
-        yield remedy.rstrip(";")
+    for problem in publication_problems(connection, options):
+        yield problem.remedy.rstrip(";")
 
 
 def _whole_rows(table: TableFacts) -> str:

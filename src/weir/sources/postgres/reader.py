@@ -11,10 +11,10 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.sources.postgres.catalogue import TableFacts
+from weir.sources.postgres.catalogue import TableFacts, WatchedPostgresTable
 from weir.sources.postgres.connection import PostgresConnection, named_errors
 from weir.sources.postgres.idle import give_back, take
-from weir.sources.postgres.lookup import LookupTable, answer, copy_rows, parse_csv, select_columns
+from weir.sources.postgres.lookup import answer, copy_rows, parse_csv, select_columns
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.source import Answers, Partition, SnapshotReader, SourceError
 
@@ -28,7 +28,7 @@ class SnapshotToken:
 
     options: PostgresOptions
     exported: str
-    tables: Mapping[Relation, LookupTable]
+    tables: Mapping[Relation, WatchedPostgresTable]
     utf8: bool
 
     def reader(self) -> PostgresReader:
@@ -81,14 +81,13 @@ class _Part:
 
     options: PostgresOptions
     exported: str
-    table: LookupTable
+    table: WatchedPostgresTable
     first: int
     end: int | None
 
 
 def partitions(
-    tables: Iterable[LookupTable],
-    columns: Mapping[Relation, Sequence[str]],
+    tables: Iterable[WatchedPostgresTable],
     facts: Mapping[Relation, TableFacts],
     exported: str,
     options: PostgresOptions,
@@ -97,7 +96,7 @@ def partitions(
     for table in tables:
         starts = list(range(0, max(facts[table.relation].pages, 1), PAGES_PER_PART))
         for first, end in zip(starts, [*starts[1:], None], strict=True):
-            yield Partition(table.relation, tuple(columns[table.relation]), _Part(options, exported, table, first, end))
+            yield Partition(table.relation, table.names, _Part(options, exported, table, first, end))
 
 
 def read_partition(partition: Partition) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from weir.sources.postgres.base import LogDelivery, PostgresBase
-from weir.sources.postgres.connection import PostgresConnection, connect
+from weir.sources.postgres.connection import PostgresConnection, close_quietly, connect
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.stream import ReplicationStream, StreamLost, StreamUnreadable
 from weir.sources.postgres.transactions import TransactionAssembler, changes_of, transactions_of, truncations_of
@@ -150,9 +150,8 @@ class PostgresSource(PostgresBase):
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-        if self._fence_connection is not None:
-            self._fence_connection.close()
-            self._fence_connection = None
+        close_quietly(self._fence_connection)
+        self._fence_connection = None
 
     # -- a visit's part ---------------------------------------------------------------------------------------------
 

@@ -70,10 +70,10 @@ class ReplicationStream:
                 time.sleep(0.1)
 
     def _try_start(self) -> None:
-        publication = double_quoted(self._options.publication)
+        publication = quoted(double_quoted(self._options.publication), "'")  # this grammar knows no other escapes
         messages = ", messages 'true'" if self._connection.info.server_version >= MESSAGES_SINCE else ""
         command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {}{})").format(
-            sql.Identifier(self._options.slot), sql.SQL(_replication_literal(publication)), sql.SQL(messages)
+            sql.Identifier(self._options.slot), sql.SQL(publication), sql.SQL(messages)
         )
         result = self._raw.exec_(command.as_string(self._connection).encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
@@ -149,8 +149,3 @@ class ReplicationStream:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _replication_literal(text: str) -> str:
-    """The replication grammar has no escapes but the doubled quote."""
-    return quoted(text, "'")

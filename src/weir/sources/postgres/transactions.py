@@ -15,7 +15,7 @@ import pyarrow as pa
 from weir.algebra.catalog import Relation
 from weir.messages import GlobalTransaction
 from weir.sources.postgres import pgoutput
-from weir.sources.postgres.catalogue import ColumnFacts, TableFacts
+from weir.sources.postgres.catalogue import ColumnFacts, WatchedPostgresTable
 from weir.sources.postgres.markers import GLOBAL_PREFIX, from_message, from_row
 from weir.sources.postgres.options import MARKER_TABLE
 from weir.sources.postgres.pgoutput import Fields, Tuples
@@ -47,19 +47,6 @@ class Decoded:
         self.rows.pop(relation, None)
         self.truncated.discard(relation)
         self.unreadable.pop(relation, None)
-
-
-@dataclass(frozen=True)
-class WatchedPostgresTable:
-    """A watched table and its needed columns."""
-
-    relation: Relation
-    facts: TableFacts
-    columns: tuple[ColumnFacts, ...]
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return tuple(column.number for column in self.columns)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ reports a truncation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -73,7 +74,7 @@ def _create_schema(admin: PostgresConnection, options: PostgresOptions) -> None:
 
 def _create_log(admin: PostgresConnection, options: PostgresOptions, table: TableFacts) -> None:
     """Anew if the table has other columns than its log, or its triggers were dropped or switched off."""
-    columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
+    columns = _logged_columns(table)
     log = log_name(options, table.oid)
     if not log_problem(admin, options, table):
         return
@@ -91,13 +92,21 @@ def _create_log(admin: PostgresConnection, options: PostgresOptions, table: Tabl
 
 def log_problem(admin: PostgresConnection, options: PostgresOptions, table: TableFacts) -> str:
     """What the log of a table lacks; nothing when it has all its columns and both triggers are on."""
-    found = dict(admin.execute(_SHOWN, (log_name(options, table.oid).as_string(admin),)).fetchall())
+    found = {name: shown for name, *_, shown in _in_log(admin, options, table)}
     if not found:
         return "is not captured"
-    columns = [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
-    if found != {f"c{column.number}": column.shown_type for column in columns}:
+    if found != {f"c{column.number}": column.shown_type for column in _logged_columns(table)}:
         return "has other columns than its log"
     return "" if _triggers_on(admin, table) else "has lost triggers that capture its changes, or they are disabled"
+
+
+def _logged_columns(table: TableFacts) -> list[ColumnFacts]:
+    return [column for column in table.columns if column.type is not None or table.name == MARKER_TABLE]
+
+
+def _in_log(connection: PostgresConnection, options: PostgresOptions, table: TableFacts) -> list[Any]:
+    """The columns of a table's log: name, type, modifier, type as shown; none when there is no log."""
+    return connection.execute(_LOGGED, (log_name(options, table.oid).as_string(connection),)).fetchall()
 
 
 def _triggers_on(connection: PostgresConnection, table: TableFacts) -> bool:
@@ -166,12 +175,8 @@ def _grant(admin: PostgresConnection, options: PostgresOptions, role: str) -> No
     admin.execute(sql.SQL("GRANT UPDATE ON {} TO {}").format(trimmed, to))
 
 
-_SHOWN = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
-WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
-"""
 _LOGGED = """
-SELECT a.attname, a.atttypid::int8, a.atttypmod FROM pg_attribute a
+SELECT a.attname, a.atttypid::int8, a.atttypmod, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
 """
 _TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = %s::int8::oid AND tgname = ANY(%s) AND tgenabled = 'A'"
@@ -181,14 +186,12 @@ def refuse_unlogged(
     connection: PostgresConnection, options: PostgresOptions, table: TableFacts, names: Sequence[str]
 ) -> None:
     """Raises unless the log has these columns, with the same types, and its triggers are on."""
-    remedy = INSTALL
     try:
-        rows = connection.execute(_LOGGED, (log_name(options, table.oid).as_string(connection),)).fetchall()
+        found = {name: facts for name, *facts, _ in _in_log(connection, options, table)}
     except psycopg.errors.InsufficientPrivilege as problem:
-        raise SourceError(f"{options.name}: no right to read schema '{options.log_schema}'; {remedy}") from problem
-    found = {name: facts for name, *facts in rows}
+        raise SourceError(f"{options.name}: no right to read schema '{options.log_schema}'; {INSTALL}") from problem
     for column in table.only(names):
         if found.get(f"c{column.number}") != [column.type_oid, column.type_modifier]:
-            raise SourceError(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {remedy}")
+            raise SourceError(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {INSTALL}")
     if not _triggers_on(connection, table):
-        raise SourceError(f"{options.name}: the log triggers of {table.name} are missing or disabled; {remedy}")
+        raise SourceError(f"{options.name}: the log triggers of {table.name} are missing or disabled; {INSTALL}")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.types import Type
-from weir.sources.arrow import arrow_type
 from weir.sources.source import SourceError
 
 _LONGEST_SHOWN = 80

@@ -12,13 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.types import Type
-from weir.sources.arrow import arrow_type
 
 NOT_AT_ONCE = (pa.ArrowException, UnicodeEncodeError, OverflowError)
 _NOTHING = type(None)
 _EXACT = 2.0**53
 _DAY_ONE = -719162  # 0001-01-01, counted from 1970
+_FORMS = {  # how long the texts may be, what counts the moments, and the first one that there is
+    "date": ({10}, pa.int32(), _DAY_ONE),
+    "timestamp_ntz": ({19, 23, 26}, pa.int64(), _DAY_ONE * 86_400 * 10**6),
+}
 
 
 def _plain(values: Sequence[Any], type_: Type) -> pa.Array:
@@ -46,28 +50,16 @@ def _decimal(values: Sequence[Any], type_: Type) -> pa.Array:
     return texts.cast(arrow_type(type_))
 
 
-def _date(values: Sequence[Any], type_: Type) -> pa.Array:
+def _moment(values: Sequence[Any], type_: Type) -> pa.Array:
+    """A date or a timestamp_ntz, written in one of the forms that value by value are known."""
+    lengths, storage, first = _FORMS[type_.name]
     texts = pa.array(values, pa.string())
-    _check_lengths(texts, (10,))
-    days = texts.cast(pa.date32())
-    if (pc.min(days.cast(pa.int32())).as_py() or 0) < _DAY_ONE:
-        raise pa.ArrowInvalid("before year 1")
-    return days
-
-
-def _timestamp_ntz(values: Sequence[Any], type_: Type) -> pa.Array:
-    texts = pa.array(values, pa.string())
-    _check_lengths(texts, (19, 23, 26))
-    moments = texts.cast(pa.timestamp("us"))
-    if (pc.min(moments.cast(pa.int64())).as_py() or 0) < _DAY_ONE * 86_400 * 10**6:
+    if not set(pc.drop_null(pc.unique(pc.utf8_length(texts))).to_pylist()) <= lengths:
+        raise pa.ArrowInvalid("another form")
+    moments = texts.cast(arrow_type(type_))
+    if (pc.min(moments.cast(storage)).as_py() or 0) < first:
         raise pa.ArrowInvalid("before year 1")
     return moments
-
-
-def _check_lengths(texts: pa.Array, allowed: Sequence[int]) -> None:
-    lengths = pc.drop_null(pc.unique(pc.utf8_length(texts)))
-    if not set(lengths.to_pylist()) <= set(allowed):
-        raise pa.ArrowInvalid("another form")
 
 
 _WAYS: dict[str, tuple[frozenset[type], Callable[[Sequence[Any], Type], pa.Array]]] = {
@@ -77,8 +69,8 @@ _WAYS: dict[str, tuple[frozenset[type], Callable[[Sequence[Any], Type], pa.Array
     "binary": (frozenset((bytes, _NOTHING)), _plain),
     "boolean": (frozenset((int, _NOTHING)), _boolean),
     "decimal": (frozenset((int, float, _NOTHING)), _decimal),
-    "date": (frozenset((str, _NOTHING)), _date),
-    "timestamp_ntz": (frozenset((str, _NOTHING)), _timestamp_ntz),
+    "date": (frozenset((str, _NOTHING)), _moment),
+    "timestamp_ntz": (frozenset((str, _NOTHING)), _moment),
 }
 
 

@@ -22,7 +22,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 
@@ -83,17 +83,13 @@ def install(path: str | PathLike[str], tables: Sequence[str]) -> list[str]:
 @contextmanager
 def _writing(path: str | PathLike[str], mode: str = "") -> Iterator[sqlite3.Connection]:
     """One transaction that writes, or nothing at all; the file is put into the journal mode first, if one is given."""
-    database = connect(path)
-    try:
-        with told(path):
-            now = database.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0] if mode else ""
-            if now.upper() != mode:
-                raise SourceError(f"the SQLite database {path} stays in journal mode '{now}': {mode} mode is needed")
-            database.execute("BEGIN IMMEDIATE")
-            yield database
-            database.execute("COMMIT")
-    finally:
-        database.close()  # rolls back what was not committed
+    with told(path), closing(connect(path)) as database:  # closing rolls back what was not committed
+        now = database.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0] if mode else ""
+        if now.upper() != mode:
+            raise SourceError(f"the SQLite database {path} stays in journal mode '{now}': {mode} mode is needed")
+        database.execute("BEGIN IMMEDIATE")
+        yield database
+        database.execute("COMMIT")
 
 
 def remove(path: str | PathLike[str], dry_run: bool = False) -> list[str]:

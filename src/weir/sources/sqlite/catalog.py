@@ -11,45 +11,31 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation, Table
 from weir.algebra.quoting import double_quoted
-from weir.algebra.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    MAX_PRECISION,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    Column,
-    Schema,
-    Type,
-    decimal,
-)
 
 _BY_NAME = {
-    "BOOLEAN": BOOLEAN,
-    "BOOL": BOOLEAN,
-    "DATE": DATE,
-    "DATETIME": TIMESTAMP_NTZ,
-    "TIMESTAMP": TIMESTAMP_NTZ,
-    "TIMESTAMP WITHOUT TIME ZONE": TIMESTAMP_NTZ,
-    "TIMESTAMP WITH TIME ZONE": TIMESTAMP,
-    "TIMESTAMPTZ": TIMESTAMP,
+    "BOOLEAN": t.BOOLEAN,
+    "BOOL": t.BOOLEAN,
+    "DATE": t.DATE,
+    "DATETIME": t.TIMESTAMP_NTZ,
+    "TIMESTAMP": t.TIMESTAMP_NTZ,
+    "TIMESTAMP WITHOUT TIME ZONE": t.TIMESTAMP_NTZ,
+    "TIMESTAMP WITH TIME ZONE": t.TIMESTAMP,
+    "TIMESTAMPTZ": t.TIMESTAMP,
 }
 _BY_AFFINITY = (  # in SQLite's own order: the first that occurs in the name decides
-    (("INT",), BIGINT),
-    (("CHAR", "CLOB", "TEXT"), STRING),
-    (("BLOB", "BINARY"), BINARY),
-    (("REAL", "FLOA", "DOUB"), DOUBLE),
+    (("INT",), t.BIGINT),
+    (("CHAR", "CLOB", "TEXT"), t.STRING),
+    (("BLOB", "BINARY"), t.BINARY),
+    (("REAL", "FLOA", "DOUB"), t.DOUBLE),
 )
 _LEAST_ROW = 8  # bytes
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 
 
-def mapped_type(declared: str) -> Type | None:
+def mapped_type(declared: str) -> t.Type | None:
     """Our type for a declared one; None where the declaration does not say what the column holds.
 
     >>> [str(mapped_type(d)) for d in ("INTEGER", "varchar(20)", "DECIMAL(10, 2)", "NUMERIC", "", "DATETIME")]
@@ -72,11 +58,11 @@ def _parts(declared: str) -> tuple[str, list[int]]:
     return name, [int(number) for number in re.findall(r"\d+", match[2] or "")]
 
 
-def _decimal(numbers: list[int]) -> Type | None:
+def _decimal(numbers: list[int]) -> t.Type | None:
     """A decimal needs its precision; without one, a column may hold anything."""
-    if not numbers or not 1 <= numbers[0] <= MAX_PRECISION or sum(numbers[1:2]) > numbers[0]:
+    if not numbers or not 1 <= numbers[0] <= t.MAX_PRECISION or sum(numbers[1:2]) > numbers[0]:
         return None
-    return decimal(numbers[0], numbers[1] if len(numbers) > 1 else 0)
+    return t.decimal(numbers[0], numbers[1] if len(numbers) > 1 else 0)
 
 
 @dataclass(frozen=True)
@@ -94,7 +80,7 @@ class TableShape:
 
     def described(self, source: str) -> Table:
         mapped = ((name, mapped_type(declared)) for name, declared in self.columns.items())
-        schema = Schema(Column(name, type_) for name, type_ in mapped if type_ is not None)
+        schema = t.Schema(t.Column(name, type_) for name, type_ in mapped if type_ is not None)
         return Table(Relation(source, self.name), schema, self.key, self.foreign_keys, self.indexes)
 
     @property

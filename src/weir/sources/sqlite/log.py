@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
-from weir.sources.arrow import arrow_schema
 from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SourceError, Transaction
 from weir.sources.sqlite.capture import MARKER, TableCapture
 from weir.sources.sqlite.rows import FetchedRows, columns, fetch

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Schema
-from weir.sources.arrow import arrow_schema
 from weir.sources.source import SourceError
 from weir.sources.sqlite.values import Misfit, to_arrow
 

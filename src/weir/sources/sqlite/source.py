@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,13 +140,9 @@ class SqliteSource(Source):
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A short read transaction of its own."""
-        with self._told():
-            database = connect(self.path, self.options.busy_seconds)
-            try:
-                database.execute("BEGIN")
-                yield database
-            finally:
-                database.close()
+        with self._told(), closing(connect(self.path, self.options.busy_seconds)) as database:
+            database.execute("BEGIN")
+            yield database
 
     def _begin(self) -> ReadTransaction:
         """A new read transaction at this moment, checked."""
@@ -353,15 +349,11 @@ class SqliteSource(Source):
         if self._place is None or self._place.size < self._next_restart:
             return
         self._next_restart = self._place.size + self.large_wal // 4
-        locker = connect(self.path, LOCK_SECONDS)
-        try:
+        # A long writer refuses the lock: another time.
+        with closing(connect(self.path, LOCK_SECONDS)) as locker, suppress(sqlite3.OperationalError):
             locker.execute("BEGIN IMMEDIATE")
             self._start_anew(self._begin(), self._position[1])
             self._next_restart = self.large_wal
-        except sqlite3.OperationalError:
-            return  # a long writer: another time
-        finally:
-            locker.close()
 
     def _start_anew(self, snapshot: ReadTransaction, after: int) -> None:
         ends, loose = self._ends(snapshot, after) if snapshot.head.clock > after else ([], None)
@@ -408,16 +400,13 @@ class SqliteSource(Source):
     def acknowledge(self, position: SourcePosition) -> None:
         """Trims the log, some rows at a time so that writers wait little. A busy database is left for the next time."""
         number = self.order(position)
-        with self._told():
-            database = connect(self.path, LOCK_SECONDS)
+        with self._told(), closing(connect(self.path, LOCK_SECONDS)) as database:
             try:
                 while _trim(database, number):
                     pass
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error):
                     raise
-            finally:
-                database.close()
 
     def close(self) -> None:
         for snapshot in (self._load, self._last):

@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from weir.algebra.arrow_types import arrow_type
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.types import Type, Value, normalise
-from weir.sources.arrow import arrow_type
 from weir.sources.sqlite.bulk import at_once
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.(\d{3}|\d{6}))?(Z|\+00:00)?", re.ASCII)
@@ -110,14 +111,9 @@ def _date(value: Any) -> Value:
     return date.fromisoformat(value) if type(value) is str and _DAY.fullmatch(value) else _refuse(value)
 
 
-def _timestamp_ntz(value: Any) -> Value:
+def _moment(value: Any, zoned: bool) -> Value:
     match = _MOMENT.fullmatch(value) if type(value) is str else None
-    return datetime.fromisoformat(value) if match and not match[3] else _refuse(value)
-
-
-def _timestamp(value: Any) -> Value:
-    match = _MOMENT.fullmatch(value) if type(value) is str else None
-    return datetime.fromisoformat(value) if match and match[3] else _refuse(value)
+    return datetime.fromisoformat(value) if match and bool(match[3]) == zoned else _refuse(value)
 
 
 _CONVERTERS: dict[str, Callable[[Any], Value]] = {
@@ -128,8 +124,8 @@ _CONVERTERS: dict[str, Callable[[Any], Value]] = {
     "boolean": _boolean,
     "decimal": _decimal,
     "date": _date,
-    "timestamp": _timestamp,
-    "timestamp_ntz": _timestamp_ntz,
+    "timestamp": partial(_moment, zoned=True),
+    "timestamp_ntz": partial(_moment, zoned=False),
 }
 
 
