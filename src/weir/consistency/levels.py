@@ -64,9 +64,6 @@ LEVELS: Mapping[str, Level] = {
 NAMES = ("none", "convergence", "weak", "strong", "complete")
 """The main chain, each level stronger than the one before: what tables show."""
 
-READERS_INHERIT: Mapping[str, str] = {"weak-eca": "validity", "consistency": "order"}
-"""When each read sees the view state of its moment, the right side holds of the reads if the left holds."""
-
 
 def level(name: str) -> Level:
     """The level of that name.
