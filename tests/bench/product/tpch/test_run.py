@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.bench.product.tpch.worlds import Here
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.bench.product.tpch import report
-from weir.bench.product.tpch.apart import Here
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.maintained import Facts
 from weir.bench.product.tpch.places import Place, addresses, open_places
 from weir.bench.product.tpch.recompute import Recompute
 from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, Outcome, Plan, measure
 from weir.bench.product.tpch.turn import Turn
+from weir.bench.product.tpch.weir_way import Facts
 from weir.warehouse.store import ViewStore
 
 SCHEMA = Schema.parse(

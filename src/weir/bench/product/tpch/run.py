@@ -18,13 +18,12 @@ from weir.bench.product.tpch.bare import Address
 from weir.bench.product.tpch.changes import Workload
 from weir.bench.product.tpch.data import Data, generate
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.maintained import Facts, Maintained
 from weir.bench.product.tpch.memory import Memory
 from weir.bench.product.tpch.places import Place, addresses, open_places
 from weir.bench.product.tpch.recompute import Recompute
 from weir.bench.product.tpch.tables import TABLES
 from weir.bench.product.tpch.turn import Turn
-from weir.bench.product.tpch.weir_way import WeirWay
+from weir.bench.product.tpch.weir_way import Facts, WeirWay
 from weir.bench.product.tpch.writer import Writer
 from weir.spark.session import open_session
 
@@ -171,7 +170,7 @@ def all_apart(plan: Plan, places: Mapping[str, Place], folder: Path) -> Ways:
         raise
 
 
-def _weir(plan: Plan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> Maintained:
+def _weir(plan: Plan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> WeirWay:
     return WeirWay(path, sources, settings=plan.settings)
 
 
