@@ -9,10 +9,10 @@ from typing import Any
 from weir.algebra.catalog import Relation
 from weir.algebra.memory import MemoryBag
 from weir.algorithms.partitioned import Partitioned
-from weir.messages import Answer, Ask, Commit, Message, Update
+from weir.messages import Ask, Commit
 from weir.simulator.scenario import Scenario, parse
-from weir.simulator.source import Reads, evaluate_at
-from weir.simulator.world import World
+from weir.simulator.source import evaluate_at
+from weir.simulator.world import Observer, World
 
 COLUMNS = {
     "x.r1": "A int, B int",
@@ -76,18 +76,13 @@ def _transaction(dice: random.Random, state: dict[str, set[tuple[int, int]]], va
     return source, " ".join(changes)
 
 
-class Stored:
+class Stored(Observer):
     """An observer that keeps what commits say must be stored beside the view, as a warehouse would."""
 
     def __init__(self, world: World) -> None:
         assert isinstance(world.algorithm, Partitioned)
         self.bags: dict[str, MemoryBag] = {name: _in_memory(bag) for name, bag in world.algorithm.auxiliary.items()}
         self.questions = 0
-
-    def ran(self, update: Update) -> None: ...
-    def answered(self, answer: Answer, reads: Reads) -> None: ...
-    def delivered(self, message: Message) -> None: ...
-    def read(self, view: MemoryBag) -> None: ...
 
     def asked(self, ask: Ask) -> None:
         self.questions += 1

@@ -8,20 +8,21 @@ from functools import partial
 import pytest
 
 from tests.algorithms.shapes import VIEWS, run_by_lot, run_crowded, scenario
+from weir.algorithms.base import SCENARIOS
 from weir.algorithms.nested_sweep import NestedSweep
 from weir.algorithms.sweep import Sweep
 from weir.consistency.checker import highest_level
 from weir.consistency.levels import implies
 from weir.simulator.counters import Counters
 from weir.simulator.explore import every_schedule
-from weir.simulator.generate import KINDS, Shape, generate
+from weir.simulator.generate import Shape, generate
 from weir.simulator.scenario import Scenario, parse
 from weir.simulator.step import ANSWER, DELIVER, RUN, Step
 from weir.simulator.world import World
 
 
 @pytest.mark.parametrize("limit", [1, 8])
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", SCENARIOS[:3])
 def test_strong_on_every_schedule(kind: str, limit: int) -> None:
     """Exhaustive at small scope."""
     schedules = states = 0

@@ -9,10 +9,11 @@ import pytest
 
 from tests.algorithms.shapes import VIEWS, by_recomputation, run_by_lot, run_crowded, scenario
 from weir.algebra.errors import WeirError
+from weir.algorithms.base import SCENARIOS
 from weir.algorithms.posse import PLANS, Posse
 from weir.algorithms.registry import algorithm
 from weir.simulator.explore import every_schedule
-from weir.simulator.generate import KINDS, Shape, generate
+from weir.simulator.generate import Shape, generate
 from weir.simulator.scenario import Scenario, parse
 
 
@@ -31,7 +32,7 @@ def test_every_plan_is_exact(shape: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", SCENARIOS[:3])
 def test_complete_on_every_schedule(kind: str, plan: str) -> None:
     """Exhaustive at small scope: several questions are open at once, so answers overtake each other."""
     schedules = states = 0

@@ -10,11 +10,12 @@ import pytest
 from tests.algorithms.shapes import VIEWS, run_by_lot, run_crowded, scenario
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
+from weir.algorithms.base import SCENARIOS
 from weir.algorithms.pvm import Pvm
 from weir.consistency.checker import highest_level
 from weir.simulator.builtin import find
 from weir.simulator.explore import every_schedule, run_listed
-from weir.simulator.generate import KINDS, Shape, generate
+from weir.simulator.generate import Shape, generate
 from weir.simulator.step import parse_step
 from weir.simulator.world import World
 
@@ -106,7 +107,7 @@ def test_rpu_keeps_an_update_only_while_an_older_one_is_in_process() -> None:
 
 
 @pytest.mark.parametrize("options", [{"parallel": 2}, {"parallel": 3}, {"parallel": 2, "batch": 2}], ids=str)
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", SCENARIOS[:3])
 def test_convergence_on_every_schedule(kind: str, options: dict[str, Any]) -> None:
     """Exhaustive at small scope; not more than convergence, since effects overtake each other."""
     schedules = states = 0

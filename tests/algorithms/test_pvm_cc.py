@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from tests.algorithms.shapes import VIEWS, by_recomputation, run_by_lot, run_crowded, scenario
+from weir.algorithms.base import SCENARIOS
 from weir.algorithms.pvm_cc import PvmCc
 from weir.simulator.builtin import find
 from weir.simulator.explore import every_schedule, run_listed
-from weir.simulator.generate import KINDS, Shape, generate
+from weir.simulator.generate import Shape, generate
 
 
 @pytest.mark.parametrize("options", [{"parallel": 2}, {"parallel": 3}, {"parallel": 2, "batch": 2}], ids=str)
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", SCENARIOS[:3])
 def test_complete_on_every_schedule(kind: str, options: dict[str, Any]) -> None:
     """Exhaustive at small scope, one by one and over batches."""
     schedules = states = 0

@@ -8,11 +8,11 @@ import pytest
 
 from tests.algorithms.shapes import VIEWS, by_recomputation, run_by_lot, run_crowded, scenario
 from weir.algebra.errors import WeirError
-from weir.algorithms.base import SINGLE_UPDATE, SOURCE_LOCAL
+from weir.algorithms.base import SCENARIOS, SINGLE_UPDATE, SOURCE_LOCAL
 from weir.algorithms.registry import algorithm
 from weir.algorithms.sweep import Sweep
 from weir.simulator.explore import every_schedule
-from weir.simulator.generate import KINDS, Shape, generate
+from weir.simulator.generate import Shape, generate
 from weir.simulator.scenario import parse
 
 SEEDS = range(8)
@@ -43,7 +43,7 @@ def test_random_schedules_follow_the_order_of_arrival(shape: str) -> None:
                 assert world.states == by_recomputation(given, arrivals.order), (given.title, batch, lot)
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", SCENARIOS[:3])
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "with duplicates"])
 def test_larger_generated_scenarios(kind: str, keyed: bool) -> None:
     """Twelve updates of four tables at two sources: more than one table a source, transactions over several."""
@@ -68,7 +68,7 @@ def test_the_scenarios_are_what_they_are_meant_to_be() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", SCENARIOS[:3])
 def test_complete_on_every_schedule(kind: str, batch: int) -> None:
     """Exhaustive at small scope: three tables at three sources, three updates."""
     schedules = states = 0

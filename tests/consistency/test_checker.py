@@ -6,8 +6,8 @@ import pytest
 
 from tests.consistency.worlds import ONE, TWO, bag, sources, values, verdict, world
 from weir.algebra.memory import MemoryBag
-from weir.consistency.checker import check, check_history, highest_level
-from weir.consistency.history import History, HistoryError, Vector
+from weir.consistency.checker import check, highest_level
+from weir.consistency.history import HistoryError, Vector
 from weir.consistency.lattice import Lattice
 from weir.consistency.witness import Backwards, Difference, NoPlace, NotFinal, NotInitial, Placed, Skipped
 
@@ -216,13 +216,6 @@ def test_verdict_prints_every_level() -> None:
 
 
 # -- use ---------------------------------------------------------------------------------------------------------------
-
-
-def test_check_history_is_check_with_its_own_lattice() -> None:
-    """A history carries all that is needed."""
-    parts = sources("x: a / y: b")
-    history = History(parts, [bag("-"), bag("AB")], values([1, 1], "- B / A AB"), reads=[bag("A")])
-    assert check_history(history) == verdict(TWO, "- AB", "A")
 
 
 def test_a_history_without_states_is_refused() -> None:

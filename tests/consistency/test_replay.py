@@ -16,8 +16,9 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import INT, Schema
 from weir.algebra.view import Equality, Slot, Term, View
 from weir.consistency.carried import check_vectors
-from weir.consistency.checker import check_history
-from weir.consistency.history import History, HistoryError, SourceHistory, Vector
+from weir.consistency.checker import check
+from weir.consistency.history import HistoryError, SourceHistory, Vector
+from weir.consistency.lattice import Lattice
 from weir.consistency.replay import AnyVector, Running, view_at
 from weir.consistency.vectors import VectorSpace
 from weir.messages import Change, Update
@@ -102,10 +103,10 @@ def test_checking_the_anomaly_of_the_eca_paper() -> None:
     sources = (source("x", {R1: [(1, 2)]}, [change(R1, [(4, 2)])]), source("y", {R2: []}, [change(R2, [(2, 3)])]))
     value_at = AnyVector(W_OF_R1_R2, sources)
     view = [MemoryBag.of(Schema.of(W=INT), words) for words in ([], [(1,)], [(1,), (4,)], [(1,), (4,), (4,)])]
-    wrong = check_history(History(sources, [view[0], view[2], view[3]], value_at))
+    wrong = check(Lattice(sources, value_at), [view[0], view[2], view[3]])
     assert wrong.highest == "none"
     assert wrong.explain("convergence") == "the last state is not the view at x@1 y@1: extra (4)"
-    assert check_history(History(sources, view[:3], value_at)).highest == "complete"
+    assert check(Lattice(sources, value_at), view[:3]).highest == "complete"
 
 
 def test_checking_a_split_transaction() -> None:
@@ -113,10 +114,10 @@ def test_checking_a_split_transaction() -> None:
     view = View("v", (Term((slot("r1", R1),), (), (None,), output=(("W", column("r1.W")), ("X", column("r1.X")))),))
     sources = (source("x", {R1: [(1, 2)]}, [change(R1, [(3, 4)], [(1, 2)])]),)
     states = [rows(R1, (1, 2)), rows(R1), rows(R1, (3, 4))]
-    split = check_history(History(sources, states, AnyVector(view, sources)))
+    split = check(Lattice(sources, AnyVector(view, sources)), states)
     assert split.highest == "convergence"
     assert split.explain("weak") == "state 1 is the view nowhere; nearest is x@0: missing (1, 2)"
-    assert check_history(History(sources, states[::2], AnyVector(view, sources))).highest == "complete"
+    assert check(Lattice(sources, AnyVector(view, sources)), states[::2]).highest == "complete"
 
 
 def test_a_table_that_the_history_lacks_is_named() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weir.algebra.memory import MemoryBag
+from weir.algebra.query import Query, whole
 from weir.algorithms.base import SINGLE_SOURCE, SOURCE_LOCAL, NeedNotMet
 from weir.algorithms.driver import Driver
 from weir.algorithms.registry import ALGORITHMS
@@ -16,14 +17,13 @@ from weir.rounds.conversation import Conversation, answer
 from weir.simulator.generate import Shape, generate
 from weir.simulator.scenario import Scenario
 from weir.simulator.source import evaluate_at
-from weir.simulator.world import evaluate_over
 
 
 def talk(scenario: Scenario, name: str, arrivals: int, every_state: bool) -> Conversation:
     """A round that brings every update of every source, answered in their last states."""
     algorithm = ALGORITHMS[name]
     wanted = algorithm.auxiliary_for(scenario.view)
-    auxiliary = {key: evaluate_over(scenario.sources, query) for key, query in wanted.items()}
+    auxiliary = {key: value_after(scenario, 0, query) for key, query in wanted.items()}
     conversation = Conversation(Driver(algorithm(scenario.view, auxiliary), arrivals), every_state)
     conversation.deliver(arrived(scenario))
     while True:
@@ -49,15 +49,19 @@ def arrived(scenario: Scenario) -> list[Update]:
     return [update for source in scenario.sources.values() for update in source.script]
 
 
-def state_after(scenario: Scenario, count: int) -> MemoryBag:
-    """The view after so many updates, in the order of arrival."""
+def value_after(scenario: Scenario, count: int, query: Query) -> MemoryBag:
+    """A query's value after so many updates, in the order of arrival."""
     shown = arrived(scenario)[:count]
     tables = {
         relation: bag
         for name, source in scenario.sources.items()
         for relation, bag in source.states[sum(update.source == name for update in shown)].items()
     }
-    return evaluate_at(tables, Driver(ALGORITHMS["sweep"](scenario.view)).algorithm.definition)[0]
+    return evaluate_at(tables, query)[0]
+
+
+def state_after(scenario: Scenario, count: int) -> MemoryBag:
+    return value_after(scenario, count, whole(scenario.view))
 
 
 KINDS = {SINGLE_SOURCE: Shape(SINGLE_SOURCE, 1, 3, 5), SOURCE_LOCAL: Shape(SOURCE_LOCAL, 3, 3, 5)}
@@ -82,7 +86,7 @@ def test_every_state_has_the_number_of_its_last_update(name: str, kind: str) -> 
         count = len(arrived(scenario))
         assert taken is not None
         assert (taken.first, taken.last) == (before + 1, before + count)
-        view = evaluate_over(scenario.sources, Driver(ALGORITHMS["sweep"](scenario.view)).algorithm.definition)
+        view = state_after(scenario, 0)
         for number, commit in taken.commits:
             after = apply_actions(view, commit.actions)
             assert isinstance(after, MemoryBag)

@@ -19,8 +19,9 @@ from weir.algebra.catalog import Relation
 from weir.algebra.memory import MemoryBag
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import Schema
-from weir.consistency.checker import check_history
-from weir.consistency.history import History, SourceHistory
+from weir.consistency.checker import check
+from weir.consistency.history import SourceHistory
+from weir.consistency.lattice import Lattice
 from weir.consistency.replay import AnyVector
 from weir.consistency.verdict import Verdict
 from weir.messages import Change, GlobalTransaction, Update
@@ -154,7 +155,7 @@ class Shop:
         """What the states of the view that were ever visible, and the recorded transactions, add up to."""
         view = self.warehouse.parsed_view(name)
         sources = [self._history(source) for source in view.sources]
-        return check_history(History(tuple(sources), self.states(name), AnyVector(view, sources)))
+        return check(Lattice(sources, AnyVector(view, sources)), self.states(name))
 
     def _history(self, source: str) -> SourceHistory:
         recorded = self.recorded[source]

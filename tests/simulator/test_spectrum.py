@@ -12,8 +12,8 @@ import pytest
 from weir.algorithms.base import SCENARIOS
 from weir.algorithms.measured import measured, written
 from weir.algorithms.registry import ALGORITHMS
-from weir.bench.simulator.spectrum_picture import WIDTH, draw, squares, squares_on, write_picture
-from weir.bench.simulator.spectrum_report import BEGIN, END, markdown, put_into, write_counterexamples
+from weir.bench.simulator.spectrum_picture import WIDTH, Square, draw, squares, write_picture
+from weir.bench.simulator.spectrum_report import BEGIN, END, NO_CLAIM, markdown, put_into, write_counterexamples
 from weir.consistency.checker import highest_level
 from weir.consistency.levels import NAMES
 from weir.simulator.builtin import find, names
@@ -124,6 +124,17 @@ def test_another_seed_is_another_run() -> None:
     one, other = (measure(chosen(["sweep"]), QUICK, seed=seed, processes=1) for seed in (1, 2))
     assert (one[0].measured, other[0].measured) == ("complete", "complete")
     assert [(row.states, row.schedules) for row in one] != [(row.states, row.schedules) for row in other]
+
+
+def squares_on(page: str) -> list[Square]:
+    """Those of the table that a page holds."""
+    lines = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+    return [_square(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines]
+
+
+def _square(name: str, scenario: str, claimed: str, measured: str, *_: str) -> Square:
+    level = measured.replace(",", "").split()[0]
+    return Square(name, scenario, None if claimed == NO_CLAIM else claimed, level, measured.endswith("refused"))
 
 
 def test_the_registry_holds_what_the_page_shows() -> None:

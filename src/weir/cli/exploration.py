@@ -9,7 +9,7 @@ from typing import Any
 
 from weir.algorithms.base import Algorithm
 from weir.cli.terminal import print_json, print_lines, print_run
-from weir.consistency.levels import NAMES, implies
+from weir.consistency.levels import NAMES, implies, next_above
 from weir.simulator.explore import Exploration
 from weir.simulator.run import run
 from weir.simulator.scenario import Expectation, ListedSchedule, Scenario, write
@@ -46,6 +46,7 @@ class _Report:
         self.exhaustive = exhaustive
         self.levels = found.levels()
         self.held = min(self.levels, key=NAMES.index)
+        self.next_level = next_above(self.held)
         self.expected = found.scenario.expect.get(self.name)
 
     @property
@@ -54,11 +55,6 @@ class _Report:
         if self.expected is None or self.held == self.expected:
             return True
         return not self.exhaustive and implies(self.held, self.expected)
-
-    @property
-    def next_level(self) -> str | None:
-        above = NAMES[NAMES.index(self.held) + 1 :]
-        return above[0] if above else None
 
     @property
     def counterexample(self) -> Schedule | None:

@@ -17,13 +17,12 @@ from collections.abc import Sequence
 from weir.algebra.memory import MemoryBag
 from weir.consistency.history import HistoryError, ValueAt, Vector
 from weir.consistency.vectors import VectorSpace, contains
-from weir.consistency.verdict import Verdict, with_convergence
+from weir.consistency.verdict import Verdict, judge
 from weir.consistency.witness import (
     Backwards,
     Difference,
     Illegal,
     Mismatch,
-    NotFinal,
     NotInitial,
     Placed,
     Skipped,
@@ -46,7 +45,10 @@ def check_vectors(
     walk = _Walk(space, value_at, states[0])
     for at, (state, vector) in enumerate(zip(states, vectors, strict=True)):
         walk.arrive(at, state, vector)
-    return _verdict(walk, states, vectors)
+    placed = Placed(dict(enumerate(vectors)))
+    valid = walk.invalid or placed
+    ordered = walk.invalid or walk.backwards or placed
+    return judge(space, states, walk.finish(), valid, ordered, walk.complete)
 
 
 class _Walk:
@@ -83,6 +85,10 @@ class _Walk:
         self._walk_to(self.shown, self.space.final)
         return self.value_at(self.space.final)
 
+    def complete(self, strong: Placed) -> Witness:
+        """Whether every state on the way was seen."""
+        return self.unseen or Placed(strong.vectors, tuple(self.path))
+
     def _walk_to(self, state: MemoryBag, target: Vector) -> None:
         shown = self.shown
         for vector in self.space.walk(self.vector, target):
@@ -93,32 +99,3 @@ class _Walk:
                 elif value == state:
                     shown = state
             self.path.append(vector)
-
-
-def _verdict(walk: _Walk, states: Sequence[MemoryBag], vectors: Sequence[Vector]) -> Verdict:
-    last, final = len(states) - 1, walk.space.final
-    final_value = walk.finish()
-    placed = Placed(dict(enumerate(vectors)))
-    converged = (
-        Placed({last: final}) if states[last] == final_value else NotFinal(Difference.of(states[last], final_value))
-    )
-    valid = walk.invalid or placed
-    ordered = walk.invalid or walk.backwards or placed
-    strong = with_convergence(converged, ordered, final)
-    witnesses: dict[str, Witness] = {
-        "none": Placed({}),
-        "convergence": converged,
-        "weak-eca": valid,
-        "weak": with_convergence(converged, valid, final),
-        "consistency": ordered,
-        "strong": strong,
-        "complete": _complete(strong, walk),
-        "up-to-date": converged,
-    }
-    return Verdict(walk.space, witnesses)
-
-
-def _complete(strong: Witness, walk: _Walk) -> Witness:
-    if not isinstance(strong, Placed):
-        return strong
-    return walk.unseen or Placed(strong.vectors, tuple(walk.path))

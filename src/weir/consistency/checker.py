@@ -10,19 +10,18 @@ transaction may change nothing in the view, in which case no new state needs to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from weir.algebra.memory import MemoryBag
-from weir.consistency.history import History, HistoryError, Vector
+from weir.consistency.history import HistoryError, Vector
 from weir.consistency.lattice import Front, Lattice
 from weir.consistency.vectors import contains
-from weir.consistency.verdict import Verdict, with_convergence
+from weir.consistency.verdict import Verdict, judge
 from weir.consistency.witness import (
     Backwards,
     Difference,
     NoPlace,
-    NotFinal,
     NotInitial,
     Placed,
     Skipped,
@@ -32,31 +31,15 @@ from weir.consistency.witness import (
 States = Sequence[MemoryBag]
 
 
-def check_history(history: History) -> Verdict:
-    """The verdict on one history. For many of one scenario, share the lattice and call ``check``."""
-    return check(Lattice(history.sources, history.value_at), history.states, history.reads)
-
-
 def check(lattice: Lattice, states: States, reads: States | None = None) -> Verdict:
     """The verdict on the view states, and on the values read; without these every state is read once."""
     _require_a_state(states)
-    converged = _check_final(lattice, states)
-    valid, ordered = _check_valid(lattice, states), _check_order(lattice, states)
-    strong = with_convergence(converged, ordered, lattice.final)
     seen = states if reads is None else reads
-    witnesses: dict[str, Witness] = {
-        "none": Placed({}),
-        "convergence": converged,
-        "weak-eca": valid,
-        "weak": with_convergence(converged, valid, lattice.final),
-        "consistency": ordered,
-        "strong": strong,
-        "complete": _check_steps(lattice, states) if isinstance(strong, Placed) else strong,
-        "validity": _check_valid(lattice, seen),
-        "order": _check_order(lattice, seen),
-        "up-to-date": converged,
-    }
-    return Verdict(lattice, witnesses)
+    of_reads = {"validity": _check_valid(lattice, seen), "order": _check_order(lattice, seen)}
+    return judge(
+        lattice, states, lattice.final_value, _check_valid(lattice, states), _check_order(lattice, states),
+        lambda strong: _check_steps(lattice, states), of_reads,
+    )  # fmt: skip
 
 
 def highest_level(lattice: Lattice, states: States) -> str:
@@ -64,7 +47,7 @@ def highest_level(lattice: Lattice, states: States) -> str:
     _require_a_state(states)
     if states[-1] != lattice.final_value:
         return "none"
-    if not _fronts(lattice, states)[-1]:
+    if not _ordered_fronts(lattice, states)[-1]:
         return "weak" if all(map(lattice.places, states)) else "convergence"
     runs = [state for state, _ in groupby(states)]
     return "complete" if lattice.final in _step_fronts(lattice, runs)[-1] else "strong"
@@ -75,14 +58,7 @@ def _require_a_state(states: States) -> None:
         raise HistoryError("a history has at least one view state: the view before anything happened")
 
 
-# -- convergence and validity --------------------------------------------------------------------------------
-
-
-def _check_final(lattice: Lattice, states: States) -> Witness:
-    last = len(states) - 1
-    if states[last] == lattice.final_value:
-        return Placed({last: lattice.final})
-    return NotFinal(Difference.of(states[last], lattice.final_value))
+# -- validity ------------------------------------------------------------------------------------------------
 
 
 def _check_valid(lattice: Lattice, states: States) -> Witness:
@@ -101,20 +77,24 @@ def _no_place(lattice: Lattice, at: int, state: MemoryBag) -> NoPlace:
 # -- order: one choice of vectors that never goes backwards --------------------------------------------------
 
 
-def _fronts(lattice: Lattice, states: States) -> list[Front]:
+def _fronts(first: Front, states: States, move: Callable[[Front, MemoryBag], Front]) -> list[Front]:
     """Where each state may stand, given those before it; ends with the first state that has no place."""
-    fronts = [lattice.anywhere(states[0])]
+    fronts = [first]
     for state in states[1:]:
         if not fronts[-1]:
             break
-        fronts.append(lattice.follow(fronts[-1], state))
+        fronts.append(move(fronts[-1], state))
     return fronts
+
+
+def _ordered_fronts(lattice: Lattice, states: States) -> list[Front]:
+    return _fronts(lattice.anywhere(states[0]), states, lattice.follow)
 
 
 def _check_order(lattice: Lattice, states: States) -> Witness:
     if not states:
         return Placed({})
-    fronts = _fronts(lattice, states)
+    fronts = _ordered_fronts(lattice, states)
     if fronts[-1]:
         return Placed(dict(enumerate(_choose(fronts))))
     later = len(fronts) - 1
@@ -144,13 +124,8 @@ def _backwards(fronts: list[Front], later: int, places: tuple[Vector, ...]) -> B
 
 
 def _step_fronts(lattice: Lattice, runs: States) -> list[Front]:
-    """As ``_fronts``, by single transactions from the initial vector; no two neighbours are equal."""
-    fronts = [lattice.begin(runs[0])]
-    for state in runs[1:]:
-        if not fronts[-1]:
-            break
-        fronts.append(lattice.step(fronts[-1], state))
-    return fronts
+    """By single transactions from the initial vector; no two neighbours are equal."""
+    return _fronts(lattice.begin(runs[0]), runs, lattice.step)
 
 
 def _check_steps(lattice: Lattice, states: States) -> Witness:

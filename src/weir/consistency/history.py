@@ -1,8 +1,8 @@
-"""What happened: the sources' initial tables and transactions, and the view states that readers could see."""
+"""What happened at the sources: their initial tables and their transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -32,20 +32,3 @@ class SourceHistory:
     def counts(self) -> Mapping[Position, int]:
         """How many transactions each of the source's own positions stands for."""
         return {self.start: 0} | {update.position: at for at, update in enumerate(self.updates, start=1)}
-
-
-@dataclass(frozen=True)
-class History:
-    """A whole run. ``states[0]`` is the view before anything happened; what a reader cannot see is not in
-    ``states``.
-
-    ``value_at`` gives the view over a vector (``weir.consistency.replay`` makes it from a view definition).
-    ``vectors`` are those that the commits claimed, one per state. ``reads`` are the values that readers'
-    queries returned, in time order; without them every state counts as read once.
-    """
-
-    sources: tuple[SourceHistory, ...]
-    states: Sequence[MemoryBag]
-    value_at: ValueAt
-    vectors: Sequence[Vector] | None = None
-    reads: Sequence[MemoryBag] | None = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from weir.algebra.errors import WeirError
 
@@ -64,9 +65,6 @@ LEVELS: Mapping[str, Level] = {
 NAMES = ("none", "convergence", "weak", "strong", "complete")
 """The main chain, each level stronger than the one before: what tables show."""
 
-READERS_INHERIT: Mapping[str, str] = {"weak-eca": "validity", "consistency": "order"}
-"""When each read sees the view state of its moment, the right side holds of the reads if the left holds."""
-
 
 def level(name: str) -> Level:
     """The level of that name.
@@ -95,6 +93,11 @@ def implied(name: str) -> frozenset[str]:
 def implies(stronger: str, weaker: str) -> bool:
     """Whether every history that holds the first level holds the second."""
     return level(weaker).name in implied(stronger)
+
+
+def next_above(name: str) -> str | None:
+    """The next level of the main chain, if there is one."""
+    return dict(pairwise(NAMES)).get(name)
 
 
 def highest(held: Collection[str]) -> str:

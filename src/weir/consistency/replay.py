@@ -97,12 +97,12 @@ def change_of(view: View, update: Update) -> Query:
 
 def apply_update(relations: Relations, update: Update) -> Relations:
     """The tables after a transaction. Tables that the history does not hold are not followed."""
-    changed = {name: relations[name] + _in_memory(delta) for name, delta in update.deltas if name in relations}
+    changed = {name: relations[name] + in_memory(delta) for name, delta in update.deltas if name in relations}
     return {**relations, **changed}
 
 
 def _evaluate(query: Query, relations: Relations) -> MemoryBag:
-    return _in_memory(evaluate_with(query, lambda asked: answer(asked, _table(asked.relation, relations))))
+    return in_memory(evaluate_with(query, lambda asked: answer(asked, _table(asked.relation, relations))))
 
 
 def _table(name: Relation, relations: Relations) -> MemoryBag:
@@ -112,6 +112,7 @@ def _table(name: Relation, relations: Relations) -> MemoryBag:
     return relations[name]
 
 
-def _in_memory(bag: Bag) -> MemoryBag:
-    assert isinstance(bag, MemoryBag), f"the checker works on bags in memory, not on {type(bag).__name__}"
+def in_memory(bag: Bag) -> MemoryBag:
+    """A bag of whoever answers, as the one kind that is checked and simulated with."""
+    assert isinstance(bag, MemoryBag), f"checker and simulator work on bags in memory, not on {type(bag).__name__}"
     return bag

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weir.algebra.memory import MemoryBag
 from weir.consistency.history import Vector
 from weir.consistency.levels import highest, level
 from weir.consistency.vectors import VectorSpace
-from weir.consistency.witness import Placed, Witness
+from weir.consistency.witness import Difference, NotFinal, Placed, Witness
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,31 @@ class Verdict:
         return "\n".join(lines)
 
 
-def with_convergence(converged: Witness, placed: Witness, final: Vector) -> Witness:
+def judge(
+    space: VectorSpace, states: Sequence[MemoryBag], final_value: MemoryBag, valid: Witness, ordered: Witness,
+    complete: Callable[[Placed], Witness], of_reads: Mapping[str, Witness] | None = None,
+) -> Verdict:  # fmt: skip
+    """The verdict from what was found of validity and order; ``complete`` is asked only where strong holds."""
+    last = len(states) - 1
+    converged: Witness = Placed({last: space.final})
+    if states[last] != final_value:
+        converged = NotFinal(Difference.of(states[last], final_value))
+    strong = _with_convergence(converged, ordered, space.final)
+    witnesses = {
+        "none": Placed({}),
+        "convergence": converged,
+        "weak-eca": valid,
+        "weak": _with_convergence(converged, valid, space.final),
+        "consistency": ordered,
+        "strong": strong,
+        "complete": complete(strong) if isinstance(strong, Placed) else strong,
+        **(of_reads or {}),
+        "up-to-date": converged,
+    }
+    return Verdict(space, witnesses)
+
+
+def _with_convergence(converged: Witness, placed: Witness, final: Vector) -> Witness:
     """The witness that both hold, or against the first that does not.
 
     The final vector contains every other, so the last state can always be placed there without going

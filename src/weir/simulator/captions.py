@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from weir.algebra.memory import MemoryBag
 from weir.simulator.counters import Counters
 from weir.simulator.run import FinishedRun
-from weir.simulator.trace import ANSWERED, ASKED, COMMITTED, DELIVERED, RAN, READ, RECEIVED, Event
+from weir.simulator.trace import ASKED, COMMITTED, DELIVERED, READ, Event
 
 PLAIN, DIM, RIGHT, WRONG = "plain", "dim", "right", "wrong"
 NOWHERE = "no source state looks like this"
@@ -27,20 +27,12 @@ class Remark:
 
 def caption(event: Event) -> str:
     """One event in a few words."""
-    match event.kind:
-        case kind if kind == RAN:
-            return f"{event.name}: {event.text}"
-        case kind if kind == ASKED:
-            return f"asks {event.name}: {event.text}"
-        case kind if kind in (ANSWERED, RECEIVED):
-            return f"{event.name}: {event.text}"
-        case kind if kind == DELIVERED:
-            return f"{event.name} arrives"
-        case kind if kind == COMMITTED:
-            return f"state {event.state}: {braced(event.view)}"
-        case kind if kind == READ:
-            return f"a reader sees state {event.state}: {braced(event.view)}"
-    raise AssertionError(f"unknown event {event.kind}")
+    if event.state is not None:
+        reader = "a reader sees " if event.kind == READ else ""
+        return f"{reader}state {event.state}: {braced(event.view)}"
+    if event.kind == DELIVERED:
+        return f"{event.name} arrives"
+    return f"{'asks ' if event.kind == ASKED else ''}{event.name}: {event.text}"
 
 
 def contents(event: Event) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weir.algebra.bag import Bag
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query
 from weir.algebra.types import Type, Value
-from weir.messages import Answer, Ask, Commit, Message, NodeMessage, Send, Update
+from weir.consistency.replay import in_memory
+from weir.messages import Answer, Ask, Commit, Message, Send, Update
 from weir.simulator.source import Reads
+from weir.simulator.world import Observer
 
 _WIDTH = {
     "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 4, "double": 8, "decimal": 16, "boolean": 1, "date": 4,
@@ -19,7 +20,7 @@ _WIDTH = {
 
 
 @dataclass
-class Counters:
+class Counters(Observer):
     """An observer that counts. Notifications are kept apart: every algorithm receives the same."""
 
     notifications: int = 0
@@ -58,15 +59,12 @@ class Counters:
         self.lookups += reads.lookups
         self.indexed_reads += reads.indexed
         self.scanned_reads += reads.scanned
-        for bag in map(_in_memory, answer.bags):
+        for bag in map(in_memory, answer.bags):
             self.answer_rows += bag.cardinality
             self.answer_bytes += size(bag)
 
     def sent(self, send: Send) -> None:
         self.node_messages += 1
-
-    def received(self, source: str, message: NodeMessage) -> None:
-        """Counted when it was sent."""
 
     def delivered(self, message: Message) -> None:
         self._asked_in_step = False
@@ -74,15 +72,12 @@ class Counters:
     def committed(self, commit: Commit, view: MemoryBag) -> None:
         self.commits += 1
 
-    def read(self, view: MemoryBag) -> None:
-        """A reader costs nothing here."""
-
 
 def shipped(question: Query | Lookup) -> list[MemoryBag]:
     """The rows that travel with a question."""
     if isinstance(question, Lookup):
-        return [_in_memory(question.keys)] if question.keys is not None else []
-    return [_in_memory(bag) for term in question for bag in term.bindings if bag is not None]
+        return [in_memory(question.keys)] if question.keys is not None else []
+    return [in_memory(bag) for term in question for bag in term.bindings if bag is not None]
 
 
 def size(bag: MemoryBag) -> int:
@@ -99,8 +94,3 @@ def _width(value: Value, type_: Type) -> int:
     if type_.name in _WIDTH:
         return _WIDTH[type_.name]
     return len(value.encode()) if isinstance(value, str) else len(value)
-
-
-def _in_memory(bag: Bag) -> MemoryBag:
-    assert isinstance(bag, MemoryBag)
-    return bag

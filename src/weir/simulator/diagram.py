@@ -48,8 +48,8 @@ def draw(run: FinishedRun, width: int = 100) -> list[Text]:
     width = max(NARROWEST, min(WIDEST, width))
     lanes = _Lanes.of(tuple(run.scenario.sources), width)
     lines = [Text(shorten(title(run), width), "bold"), *_wrapped(run.scenario.view_text, width, "dim"), Text()]
-    lines += [lanes.header(), *_first_state(run, lanes)]
-    for event in run.events:
+    lines.append(lanes.header())
+    for event in (beginning(run), *run.events):
         lines += _event(run, event, lanes)
     return [*lines, Text(), *(line for remark in summary(run) for line in _remark(remark, width))]
 
@@ -139,13 +139,6 @@ def _put(line: Text, column: int, sign: str, style: str) -> Text:
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
-def _first_state(run: FinishedRun, lanes: _Lanes) -> Iterator[Text]:
-    begin = beginning(run)
-    remark = standing(run, begin)
-    line = lanes.mark(lanes.view, MARKS[remark.tone], STYLES[remark.tone])
-    yield from _beside(lanes, line, [Remark(caption(begin)), _marked(remark)])
-
-
 def _event(run: FinishedRun, event: Event, lanes: _Lanes) -> Iterator[Text]:
     if event.state is not None:
         remark = standing(run, event)
@@ -162,9 +155,9 @@ def _marked(remark: Remark) -> Remark:
 
 def _view_line(event: Event, lanes: _Lanes, remark: Remark) -> Text:
     style = STYLES[remark.tone]
-    if event.kind == COMMITTED:
+    if event.kind == COMMITTED and event.state:
         return lanes.arrow(lanes.warehouse, lanes.view, style, head=MARKS[remark.tone])
-    return lanes.mark(lanes.view, "◇", style)
+    return lanes.mark(lanes.view, MARKS[remark.tone] if event.kind == COMMITTED else "◇", style)
 
 
 def _message_line(event: Event, lanes: _Lanes) -> Text:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Row, Schema
-from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL
+from weir.algorithms.base import GLOBAL, SINGLE_SOURCE, SINGLE_UPDATE
 from weir.messages import Change, GlobalTransaction, Update
 from weir.simulator.scenario import Scenario
 
@@ -123,6 +123,3 @@ def generate(shape: Shape, seed: int) -> Scenario:
         f"{shape.kind}: {shape.tables} tables at {len(maker.names)} sources, {len(updates)} updates, seed {seed}",
         maker.view_text(), tables, maker.initial, updates, shape.fifo,
     )  # fmt: skip
-
-
-KINDS = (SINGLE_SOURCE, SINGLE_UPDATE, SOURCE_LOCAL, GLOBAL)

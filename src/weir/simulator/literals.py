@@ -27,25 +27,27 @@ def parse_rows(text: str, schema: Schema) -> MemoryBag:
     >>> parse_rows("(1, 2) 2*(3, NULL) -(4, 5)", Schema.parse("a int, b int"))
     MemoryBag((1, 2), 2*(3, NULL), -(4, 5))
     """
-    rows, at = [], 0
-    while text[at:].strip():
-        match = _ROW.match(text, at)
-        if match is None:
-            raise WeirError(f"cannot read rows from '{text[at:].strip()}': write (1, 'a', NULL) 2*(3, 'b', 4)")
+    rows = []
+    for match in _matches(_ROW, text, "rows", "(1, 'a', NULL) 2*(3, 'b', 4)"):
         count = {"": 1, "-": -1}.get(match[1] or "")
         rows.append((_values(match[2], schema), int(match[1]) if count is None else count))
-        at = match.end()
     return MemoryBag.weighted(schema, rows)
 
 
 def parse_changes(text: str) -> Iterator[tuple[int, str, str]]:
     """Sign, table and row of every change."""
+    for match in _matches(_CHANGE, text, "changes", "+table(1, 'a') -table(2, 'b')"):
+        yield (1 if match[1] == "+" else -1), match[2], match[3]
+
+
+def _matches(pattern: re.Pattern[str], text: str, what: str, example: str) -> Iterator[re.Match[str]]:
+    """One after the other, up to the end of the text."""
     at = 0
     while text[at:].strip():
-        match = _CHANGE.match(text, at)
+        match = pattern.match(text, at)
         if match is None:
-            raise WeirError(f"cannot read changes from '{text[at:].strip()}': write +table(1, 'a') -table(2, 'b')")
-        yield (1 if match[1] == "+" else -1), match[2], match[3]
+            raise WeirError(f"cannot read {what} from '{text[at:].strip()}': write {example}")
+        yield match
         at = match.end()
 
 

@@ -9,7 +9,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algorithms.base import Algorithm
 from weir.consistency.checker import check
 from weir.consistency.history import Vector
-from weir.consistency.levels import NAMES
+from weir.consistency.levels import next_above
 from weir.consistency.verdict import Verdict
 from weir.consistency.witness import Placed
 from weir.simulator.counters import Counters
@@ -64,8 +64,8 @@ class FinishedRun:
 
     def shortfall(self) -> tuple[str, str] | None:
         """The next level above the one held, and why it fails; None when there is none above."""
-        above = NAMES[NAMES.index(self.level) + 1 :]
-        return (above[0], self.verdict.explain(above[0])) if above else None
+        above = next_above(self.level)
+        return (above, self.verdict.explain(above)) if above else None
 
     def failures(self, expected: Expectation) -> list[str]:
         """What a listed schedule demands and this run does not do, in words."""

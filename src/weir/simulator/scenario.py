@@ -41,10 +41,12 @@ from typing import Any
 from weir.algebra.catalog import Catalog, ForeignKey, Relation, Table
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
+from weir.algebra.query import Query
 from weir.algebra.sql import parse_view
 from weir.algebra.types import Schema
 from weir.algebra.view import View
 from weir.algorithms.base import Algorithm, Setting
+from weir.algorithms.procedure import Memory
 from weir.consistency.history import SourceHistory
 from weir.consistency.lattice import Lattice
 from weir.consistency.levels import level
@@ -52,9 +54,9 @@ from weir.consistency.replay import AnyVector
 from weir.messages import Change, GlobalTransaction, Update
 from weir.simulator.constraints import require_constraints
 from weir.simulator.literals import parse_changes, parse_rows, write_row, write_rows
-from weir.simulator.source import SimulatedSource, TableBags, empty_tables
+from weir.simulator.source import SimulatedSource, TableBags, empty_tables, evaluate_at
 from weir.simulator.step import Schedule, parse_step
-from weir.simulator.world import World, begin
+from weir.simulator.world import World
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,21 @@ class Scenario:
         return Lattice(histories, AnyVector(self.view, histories))
 
     def begin(self, algorithm: type[Algorithm], unchecked: bool = False, **options: Any) -> World:
-        """A world at its start. ``unchecked`` lets an algorithm run outside its needs, to show what happens then."""
+        """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet.
+
+        ``unchecked`` lets an algorithm run outside its needs, to show what happens then.
+        """
         if not unchecked:
             algorithm.check(self.view, Setting(self.global_identifiers))
-        return begin(self.sources, self.view, algorithm, self.fifo, options)
+        queries = algorithm.auxiliary_for(self.view, **options)
+        machine = algorithm(self.view, {name: self._at_start(query) for name, query in queries.items()}, **options)
+        machine.memory = Memory()
+        return World(self.sources, machine, self._at_start(machine.definition), self.fifo)
+
+    def _at_start(self, query: Query) -> MemoryBag:
+        """A query over the sources' initial states."""
+        tables = {relation: bag for source in self.sources.values() for relation, bag in source.states[0].items()}
+        return evaluate_at(tables, query)[0]
 
 
 def load(path: Path) -> Scenario:
@@ -159,9 +172,9 @@ def parse(data: Mapping[str, Any]) -> Scenario:
     if not isinstance(identified, bool):
         raise WeirError(f"global_identifiers = {identified!r} must be true or false")
     expect = {name: level(expected).name for name, expected in _optional(data, "expect", dict).items()}
-    return Scenario(
-        shell.title, shell.view_text, tables, rows, updates, channels == "fifo", listed, expect, data.get("note", ""),
-        identified,
+    return replace(
+        shell, fifo=channels == "fifo", schedules=listed, expect=expect, note=data.get("note", ""),
+        global_identifiers=identified,
     )  # fmt: skip
 
 

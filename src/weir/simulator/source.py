@@ -15,6 +15,7 @@ from weir.algebra.hops import Lookup, answer
 from weir.algebra.memory import MemoryBag
 from weir.algebra.query import Query, evaluate_with
 from weir.algorithms.node import Node, Reaction
+from weir.consistency.replay import apply_update, in_memory
 from weir.messages import Answer, Ask, NodeMessage, Update
 
 TableBags = Mapping[Relation, MemoryBag]
@@ -40,7 +41,7 @@ class SimulatedSource:
         self.script = script
         self.states: list[TableBags] = [dict(tables)]
         for update in script:
-            self.states.append(_after(self.states[-1], update))
+            self.states.append(apply_update(self.states[-1], update))
         self._answers: dict[tuple[int, tuple[Query | Lookup, ...]], tuple[tuple[MemoryBag, ...], Reads]] = {}
         self._reactions: dict[tuple[int, Node, NodeMessage], Reaction] = {}
 
@@ -76,25 +77,15 @@ def evaluate_at(tables: TableBags, question: Query | Lookup) -> tuple[MemoryBag,
         costs.append(cost)
         return rows
 
-    value = evaluate_with(question, fetch)
-    assert isinstance(value, MemoryBag)
+    value = in_memory(evaluate_with(question, fetch))
     return value, sum(costs, Reads())
 
 
 def _look_up(tables: TableBags, question: Lookup) -> tuple[MemoryBag, Reads]:
     table = tables[question.relation]
-    rows = answer(question, table)
-    assert isinstance(rows, MemoryBag)
+    rows = in_memory(answer(question, table))
     matched = table.cardinality if question.keys is None else rows.cardinality
     return rows, Reads(1, matched, table.cardinality)
-
-
-def _after(tables: TableBags, update: Update) -> TableBags:
-    changed = dict(tables)
-    for relation, delta in update.deltas:
-        assert isinstance(delta, MemoryBag)
-        changed[relation] = changed[relation] + delta
-    return changed
 
 
 def empty_tables(catalog: Catalog, source: str) -> TableBags:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -30,7 +31,7 @@ from weir.algorithms.registry import algorithm as registered
 from weir.algorithms.sweep import Sweep
 from weir.consistency.carried import check_vectors
 from weir.consistency.checker import highest_level
-from weir.consistency.levels import NAMES
+from weir.consistency.levels import NAMES, next_above
 from weir.messages import Answer
 from weir.simulator.cases import Size, built_in, generated
 from weir.simulator.explore import TooManyStates, ViewStates, every_schedule, run_at_random, run_listed
@@ -163,7 +164,7 @@ class Cell:
     @property
     def broken(self) -> str | None:
         """The next level above the one measured: what the counterexample breaks."""
-        return None if self.measured == "complete" else NAMES[NAMES.index(self.measured) + 1]
+        return next_above(self.measured)
 
     def note(self, level: str, scenario: Scenario, schedule: Schedule) -> None:
         known = self.shortest.get(level)
@@ -209,13 +210,8 @@ def measure(
     cells = [(algorithm.facts.name, kind) for algorithm in algorithms for kind in SCENARIOS]
     work = partial(_measure_cell, effort=effort, seed=seed)
     rows = []
-    if processes <= 1:
-        for cell in cells:
-            rows.append(work(cell))
-            progress(rows[-1])
-        return rows
-    with ProcessPoolExecutor(processes) as pool:
-        for row in pool.map(work, cells):
+    with ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool:
+        for row in pool.map(work, cells) if pool else map(work, cells):
             rows.append(row)
             progress(row)
     return rows

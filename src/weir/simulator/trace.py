@@ -15,7 +15,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.memory import MemoryBag
 from weir.messages import Answer, Ask, Commit, Message, NodeMessage, Send, Update
 from weir.simulator.source import Reads, TableBags
-from weir.simulator.world import Sources, World
+from weir.simulator.world import Observer, Sources, World
 
 RAN, ASKED, ANSWERED, DELIVERED, COMMITTED, READ = "ran", "asked", "answered", "delivered", "committed", "read"
 RECEIVED = "received"  # by the node at a source
@@ -46,7 +46,7 @@ class Event:
         return " ".join(part for part in (self.kind, self.source, said, shown) if part)
 
 
-class Trace:
+class Trace(Observer):
     """An observer (``weir.simulator.world``) that writes down every event."""
 
     def __init__(self, sources: Sources) -> None:

@@ -9,39 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.algebra.memory import MemoryBag
-from weir.algebra.query import Query
-from weir.algebra.view import View
 from weir.algorithms.base import Algorithm
 from weir.algorithms.driver import Driver
-from weir.algorithms.procedure import Memory
+from weir.consistency.replay import in_memory
 from weir.messages import Answer, Ask, Commit, Effect, Message, NodeMessage, Send, Update, apply_actions
-from weir.simulator.source import Reads, SimulatedSource, evaluate_at
+from weir.simulator.source import Reads, SimulatedSource
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
 
 Sources = Mapping[str, SimulatedSource]
 
 
-class Observer(Protocol):
-    """Somebody who watches a run: counters, a trace for drawing. Exploration runs without."""
+class Observer:
+    """Somebody who watches a run: counters, a trace for drawing. Exploration runs without.
+
+    Everything is told; an observer overrides what concerns it.
+    """
 
     def ran(self, update: Update) -> None: ...
     def asked(self, ask: Ask) -> None: ...
     def answered(self, answer: Answer, reads: Reads) -> None: ...
     def delivered(self, message: Message) -> None: ...
+    def sent(self, send: Send) -> None: ...  # by a node, or to one
+    def received(self, source: str, message: NodeMessage) -> None: ...  # by the node there, before it reacts
     def committed(self, commit: Commit, view: MemoryBag) -> None: ...
     def read(self, view: MemoryBag) -> None: ...
-
-
-@runtime_checkable
-class NodeObserver(Protocol):
-    """Somebody who also watches what nodes send and receive."""
-
-    def sent(self, send: Send) -> None: ...
-    def received(self, source: str, message: NodeMessage) -> None: ...  # by the node there, before it reacts
 
 
 class World:
@@ -169,8 +164,7 @@ class World:
         self.inboxes[name] = inbox[: step.place] + inbox[step.place + 1 :]
         if isinstance(message, NodeMessage):
             for observer in self.observers:
-                if isinstance(observer, NodeObserver):
-                    observer.received(name, message)
+                observer.received(name, message)
             self._carry_out(self.driver.node_receives(name, message, partial(self.sources[name].host, position)))
             return
         answer, reads = self.sources[name].answer(position, message)
@@ -185,8 +179,7 @@ class World:
             assert send.sender is not None, "the warehouse sends nothing to itself"
             self.channels[send.sender] += (send.message,)
         for observer in self.observers:
-            if isinstance(observer, NodeObserver):
-                observer.sent(send)
+            observer.sent(send)
 
     def _deliver(self, step: Step) -> None:
         self._require_source(step.name)
@@ -216,31 +209,8 @@ class World:
                 raise AssertionError(f"the simulator answers every question by itself: {effect.function}")
 
     def _commit(self, commit: Commit) -> None:
-        view = apply_actions(self.view, commit.actions)
-        assert isinstance(view, MemoryBag)
-        self.view = view
+        view = self.view = in_memory(apply_actions(self.view, commit.actions))
         self.states += (view.positive(),)
         self.vectors += ({**self.vectors[-1], **commit.positions},)
         for observer in self.observers:
             observer.committed(commit, view)
-
-
-def evaluate_over(sources: Sources, query: Query) -> MemoryBag:
-    """A query over the sources' initial states: what the warehouse holds when a run begins."""
-    tables = {relation: bag for source in sources.values() for relation, bag in source.states[0].items()}
-    return evaluate_at(tables, query)[0]
-
-
-def begin(
-    sources: Sources,
-    view: View,
-    algorithm: type[Algorithm],
-    fifo: bool = True,
-    options: Mapping[str, Any] | None = None,
-) -> World:
-    """A world at its start: the view and whatever else the algorithm keeps are loaded, nothing has happened yet."""
-    chosen = dict(options or {})
-    auxiliary = {name: evaluate_over(sources, query) for name, query in algorithm.auxiliary_for(view, **chosen).items()}
-    machine = algorithm(view, auxiliary, **chosen)
-    machine.memory = Memory()
-    return World(sources, machine, evaluate_over(sources, machine.definition), fifo)

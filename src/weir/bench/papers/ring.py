@@ -27,17 +27,16 @@ from weir.simulator.scenario import Scenario, parse
 NODES = tuple(range(2, 9))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Stopwatch(Counters):
     """An observer that notes when commits happen, and how often the token was sent to a node."""
 
-    clock: Clock | None = None
+    clock: Clock
     last_commit: float = 0.0
     visits: int = 0
 
     def committed(self, commit: Commit, view: MemoryBag) -> None:
         super().committed(commit, view)
-        assert self.clock is not None
         self.last_commit = self.clock.now
 
     def sent(self, send: Send) -> None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from weir.algebra.errors import WeirError
 from weir.algorithms.base import NeedNotMet
 from weir.algorithms.registry import algorithm
+from weir.bench.simulator.spectrum_report import short
 from weir.simulator.explore import every_schedule, run_listed
 from weir.simulator.scenario import Scenario, parse
 
@@ -133,15 +134,6 @@ def table(results: Iterable[Speed]) -> Table:
     for name in ("states", "schedules", "seconds", "states/s", "sched./s"):
         shown.add_column(name, justify="right", no_wrap=True)
     for r in results:
-        rates = f"{r.states_per_second:,.0f}", _short(r.schedules_per_second)
-        shown.add_row(r.scenario, r.algorithm, f"{r.states:,}", _short(r.schedules), f"{r.seconds:.2f}", *rates)
+        rates = f"{r.states_per_second:,.0f}", short(r.schedules_per_second)
+        shown.add_row(r.scenario, r.algorithm, f"{r.states:,}", short(r.schedules), f"{r.seconds:.2f}", *rates)
     return shown
-
-
-def _short(number: float) -> str:
-    """Schedules are counted by the billion.
-
-    >>> _short(1234), _short(1_012_000_000)
-    ('1,234', '1.0e+09')
-    """
-    return f"{number:,.0f}" if number < 1e7 else f"{number:.1e}"

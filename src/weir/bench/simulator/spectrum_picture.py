@@ -9,10 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Self
 
 from weir.algorithms.base import SCENARIOS
-from weir.bench.simulator.spectrum_report import NO_CLAIM, cells, table_on
 from weir.consistency.levels import NAMES
 from weir.simulator.spectrum import Cell
 
@@ -40,13 +38,6 @@ class Square:
     measured: str
     refused: bool
 
-    @classmethod
-    def of_line(cls, line: Sequence[str]) -> Self:
-        """From a line of the table."""
-        name, scenario, claimed, measured, *_ = line
-        level = measured.replace(",", "").split()[0]
-        return cls(name, scenario, None if claimed == NO_CLAIM else claimed, level, measured.endswith("refused"))
-
     @property
     def mark(self) -> str:
         """Written beside the level: whether it is the claimed one, or that the algorithm declines such views."""
@@ -58,12 +49,8 @@ class Square:
 
 
 def squares(rows: Sequence[Cell]) -> list[Square]:
-    return [Square.of_line(cells(row)) for row in rows]
-
-
-def squares_on(page: str) -> list[Square]:
-    """Those of the table that a page holds."""
-    return [Square.of_line(line) for line in table_on(page)]
+    facts = ((row, row.algorithm.facts) for row in rows)
+    return [Square(f.name, row.kind, f.claims.get(row.kind), row.measured, bool(row.refused)) for row, f in facts]
 
 
 def draw(shown: Sequence[Square]) -> str:

@@ -39,13 +39,13 @@ def cells(row: Cell) -> tuple[str, ...]:
     return (row.algorithm.facts.name, row.kind, claimed, measured, short(row.schedules), row.broken or "", example)
 
 
-def short(number: int) -> str:
+def short(number: float) -> str:
     """Schedules are counted by the billion.
 
     >>> short(12_345), short(2_340_000_000)
     ('12,345', '2.3e+09')
     """
-    return f"{number:,}" if number < 10_000_000 else f"{number:.1e}"
+    return f"{number:,.0f}" if number < 10_000_000 else f"{number:.1e}"
 
 
 def markdown(rows: Sequence[Cell]) -> str:
@@ -60,12 +60,6 @@ def put_into(page: str, rows: Sequence[Cell]) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{markdown(rows)}\n\n{END}{after}"
-
-
-def table_on(page: str) -> list[list[str]]:
-    """The lines of the table that a page holds, without its header."""
-    lines = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def write_counterexamples(rows: Sequence[Cell], folder: Path) -> list[Path]:

@@ -7,8 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from tests.bench.product.tpch.worlds import Here
 from weir.algebra.errors import WeirError
-from weir.bench.product.tpch.apart import Apart, Here
+from weir.bench.product.tpch.apart import Apart
 from weir.bench.product.tpch.memory import MemoryUse, peak
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from rich.console import Console
 
 from weir.bench.product.tpch import report
-from weir.bench.product.tpch.maintained import MaintainedFacts
 from weir.bench.product.tpch.memory import MemoryUse
 from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Sample, TpchOutcome, TpchPlan
 from weir.bench.product.tpch.turn import Turn
+from weir.bench.product.tpch.weir_way import MaintainedFacts
 
 
 def outcome(scale: float = 1.0, weir: float = 100.0, floor: float = 80.0, recompute: float = 10_000.0) -> TpchOutcome:

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.bench.product.tpch.worlds import Here
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.bench.product.tpch import places, report
-from weir.bench.product.tpch.apart import Here
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.maintained import MaintainedFacts
 from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
 from weir.bench.product.tpch.recompute import RecomputedView
 from weir.bench.product.tpch.run import FLOOR, RECOMPUTE, WEIR, Opening, TpchOutcome, TpchPlan, measure
 from weir.bench.product.tpch.turn import Turn
+from weir.bench.product.tpch.weir_way import MaintainedFacts
 from weir.proving.databases import PrivateDatabase, Servers
 from weir.warehouse.store import ViewStore
 

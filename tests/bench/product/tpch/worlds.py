@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +17,7 @@ from weir.bench.product.tpch.bare import Bare
 from weir.bench.product.tpch.changes import ChangeBatch, TpchWorkload
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
+from weir.bench.product.tpch.memory import MemoryUse, peak
 from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
 from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
 from weir.bench.product.tpch.writer import TpchWriter
@@ -25,6 +28,22 @@ JOIN = f"""
     JOIN {{customer}} AS customer ON o_custkey = c_custkey JOIN {{nation}} AS nation ON c_nationkey = n_nationkey
     JOIN {{part}} AS part ON l_partkey = p_partkey WHERE l_quantity > {LEAST_QUANTITY}
 """
+
+
+class Here:
+    """An object of this process, called as ``Apart`` is."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.made, method)(*arguments)
+
+    def peak(self) -> MemoryUse:
+        return peak(os.getpid())
+
+    def close(self) -> None:
+        self.made.close()
 
 
 @dataclass

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
 
 from weir.algebra.bag import Bag
 from weir.algebra.errors import WeirError
@@ -17,12 +19,12 @@ from weir.algebra.query import BoundTerm
 from weir.algorithms.base import Algorithm
 from weir.bench.papers.eca.data import R1, R2, R3, SOURCE
 from weir.bench.papers.eca.storage import BlockReads, JoinedRows, SignedTerm, Storage
-from weir.messages import Answer, Ask, Commit, Message, Update
+from weir.messages import Answer, Ask, Update
 from weir.simulator.counters import Counters, size
 from weir.simulator.scenario import Scenario
 from weir.simulator.source import Reads, TableBags, evaluate_at
 from weir.simulator.step import ANSWER, DELIVER, IDLE, RUN, Step
-from weir.simulator.world import World, begin
+from weir.simulator.world import Observer, World
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Laboratory:
         self.scenario = scenario
         self.source = scenario.sources[SOURCE]
         self._block_size = block_size
-        self._storages: dict[int, Storage] = {}
-        self._terms: dict[tuple[int, BoundTerm], Cost] = {}
+        self.storage = cache(self._storage)
+        self.term_cost = cache(self._term_cost)
 
     def spaced(self, algorithm: type[Algorithm], updates: int, **options: int) -> list[Cost]:
         """Every question is answered before the next update: the cost after each update, from none on."""
@@ -81,27 +83,22 @@ class Laboratory:
         _settle(world)
         return meter.cost
 
-    def term_cost(self, position: int, term: BoundTerm) -> Cost:
+    def _term_cost(self, position: int, term: BoundTerm) -> Cost:
         """Bytes and block reads of one term in one state of the source."""
-        key = (position, term)
-        if key not in self._terms:
-            self._terms[key] = _measure(self.source.states[position], self.storage(position), term)
-        return self._terms[key]
+        return _measure(self.source.states[position], self.storage(position), term)
 
-    def storage(self, position: int) -> Storage:
-        if position not in self._storages:
-            tables = self.source.states[position]
-            self._storages[position] = Storage.of([tables[r] for r in (R1, R2, R3)], self._block_size)
-        return self._storages[position]
+    def _storage(self, position: int) -> Storage:
+        tables = self.source.states[position]
+        return Storage.of([tables[r] for r in (R1, R2, R3)], self._block_size)
 
-    def _begin(self, algorithm: type[Algorithm], **options: int) -> tuple[World, _Meter]:
-        world, meter = begin(self.scenario.sources, self.scenario.view, algorithm, options=options), _Meter(self)
+    def _begin(self, algorithm: type[Algorithm], **options: Any) -> tuple[World, _Meter]:
+        world, meter = self.scenario.begin(algorithm, **options), _Meter(self)
         world.observers = (meter.counters, meter)
         return world, meter
 
 
 @dataclass
-class _Meter:
+class _Meter(Observer):
     """An observer that prices every answer, beside the simulator's own counters."""
 
     laboratory: Laboratory
@@ -123,15 +120,6 @@ class _Meter:
     def answered(self, answer: Answer, reads: Reads) -> None:
         for term in _terms(self.open.pop(0)):
             self.spent += self.laboratory.term_cost(self.position, term)
-
-    def delivered(self, message: Message) -> None:
-        """Costs nothing by itself."""
-
-    def committed(self, commit: Commit, view: MemoryBag) -> None:
-        """Costs nothing at the source."""
-
-    def read(self, view: MemoryBag) -> None:
-        """Costs nothing at the source."""
 
 
 def _terms(ask: Ask) -> Iterator[BoundTerm]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
+from operator import attrgetter
 
 from weir.algorithms.eca import Eca
 from weir.algorithms.recompute import Recompute
@@ -16,8 +18,10 @@ from weir.bench.papers.eca.data import example_6
 from weir.bench.papers.eca.meter import Cost, Laboratory
 from weir.bench.papers.eca.model import ECA_BEST, ECA_WORST, RV_BEST, RV_WORST, SERIES, Parameters
 from weir.bench.papers.eca.reasons import reason
-from weir.bench.papers.study import FigurePoint, Study, agree
+from weir.bench.papers.study import FigurePoint, Study
 
+_BYTES, _INDEXED = attrgetter("bytes"), attrgetter("indexed.all")
+_NESTED = attrgetter("nested.inner")  # as the paper counts: without the loads of outer blocks
 ROOMY = 96  # the largest C whose five blocks have room for the inserted tuples
 
 
@@ -51,35 +55,17 @@ class EcaRuns:
 
     def __init__(self, cardinality: int, updates: int) -> None:
         self.parameters = Parameters(C=cardinality)
-        self._updates = updates
         self._laboratory = Laboratory(example_6(cardinality, self.parameters.J, updates), self.parameters.K)
-        self._crowded: dict[tuple[str, int], Cost] = {}
+        self._spaced = cache(lambda algorithm: self._laboratory.spaced(algorithm, updates))
+        self.cost = cache(self._cost)
 
-    def cost(self, series: str, updates: int) -> Cost:
-        if series == ECA_BEST:
-            return self._eca_spaced[updates]
-        if series == RV_WORST:
-            return self._recompute_spaced[updates]
-        key = (series, updates)
-        if key not in self._crowded:
-            self._crowded[key] = self._run_crowded(series, updates)
-        return self._crowded[key]
-
-    def recompute_every(self, updates: int, every: int) -> Cost:
-        return self._laboratory.crowded(Recompute, updates, every=every)
-
-    def _run_crowded(self, series: str, updates: int) -> Cost:
+    def _cost(self, series: str, updates: int) -> Cost:
+        if series in (ECA_BEST, RV_WORST):
+            costs: list[Cost] = self._spaced(Eca if series == ECA_BEST else Recompute)
+            return costs[updates]
         if series == ECA_WORST:
             return self._laboratory.crowded(Eca, updates)
-        return self.recompute_every(updates, every=updates)
-
-    @cached_property
-    def _eca_spaced(self) -> list[Cost]:
-        return self._laboratory.spaced(Eca, self._updates)
-
-    @cached_property
-    def _recompute_spaced(self) -> list[Cost]:
-        return self._laboratory.spaced(Recompute, self._updates)
+        return self._laboratory.crowded(Recompute, updates, every=updates)
 
 
 Formula = Callable[[str, int, Parameters], float]
@@ -90,26 +76,24 @@ class EcaStudy(Study[FigurePoint]):
 
     def __init__(self, sizes: EcaSizes | None = None) -> None:
         self.sizes = sizes or EcaSizes()
-        self._runs: dict[int, EcaRuns] = {}
+        self.runs = cache(lambda cardinality: EcaRuns(cardinality, {100: 120, ROOMY: 30}.get(cardinality, 3)))
 
     def points(self) -> Iterator[FigurePoint]:
         yield from self._bytes_by_cardinality()
-        yield from self._bytes_by_updates()
-        yield from self._reads_with_indexes()
-        yield from self._reads_without_indexes()
+        yield from self._by_updates()
         yield from self._messages()
         yield from self._crossover_rows()
 
     @cached_property
     def crossovers(self) -> list[Crossover]:
         return [
-            self._crossover("bytes", ECA_BEST, "100", model.bytes_of_k_updates, _bytes),
-            self._crossover("bytes", ECA_WORST, "30", model.bytes_of_k_updates, _bytes),
+            self._crossover("bytes", ECA_BEST, "100", model.bytes_of_k_updates, _BYTES),
+            self._crossover("bytes", ECA_WORST, "30", model.bytes_of_k_updates, _BYTES),
             *(
                 self._crossover(cost, series, paper, formula, priced, roomy=True)
                 for cost, paper, formula, priced in (
-                    ("reads with indexes", "3", model.reads_with_indexes, _indexed),
-                    ("reads without indexes", "5 to 8", model.reads_without_indexes, _nested),
+                    ("reads with indexes", "3", model.reads_with_indexes, _INDEXED),
+                    ("reads without indexes", "5 to 8", model.reads_without_indexes, _NESTED),
                 )
                 for series in (ECA_BEST, ECA_WORST)
             ),
@@ -124,24 +108,20 @@ class EcaStudy(Study[FigurePoint]):
                 formula = model.bytes_of_three_updates(series, runs.parameters)
                 yield _row("6.2", series, cardinality, formula, runs.cost(series, 3).bytes)
 
-    def _bytes_by_updates(self) -> Iterator[FigurePoint]:
-        xs = self.sizes.updates_for_bytes
-        for series in SERIES:
-            yield from self._points("6.3", series, xs, model.bytes_of_k_updates, _bytes)
-        yield from self._points("6.3", ECA_WORST, xs, model.bytes_of_k_updates, lambda c: c.netted, note=", netted")
-
-    def _reads_with_indexes(self) -> Iterator[FigurePoint]:
-        for series in SERIES:
-            yield from self._points("6.4", series, self.sizes.updates_for_reads, model.reads_with_indexes, _indexed)
-
-    def _reads_without_indexes(self) -> Iterator[FigurePoint]:
-        xs, formula = self.sizes.updates_for_reads, model.reads_without_indexes
-        for series in SERIES:
-            yield from self._points("6.5", series, xs, formula, _nested)
-        for series in SERIES:
-            yield from self._points("6.5", series, xs, formula, lambda c: c.nested.all, note=", all reads")
-        for series in SERIES:
-            yield from self._points("6.5", series, xs, formula, _nested, note=f", C = {ROOMY}", cardinality=ROOMY)
+    def _by_updates(self) -> Iterator[FigurePoint]:
+        """Figures 6.3 to 6.5: by number of updates, and again with what the paper's four series leave out."""
+        many, some, without = self.sizes.updates_for_bytes, self.sizes.updates_for_reads, model.reads_without_indexes
+        for figure, series, xs, formula, priced, note, cardinality in (
+            ("6.3", SERIES, many, model.bytes_of_k_updates, _BYTES, "", 100),
+            ("6.3", (ECA_WORST,), many, model.bytes_of_k_updates, attrgetter("netted"), ", netted", 100),
+            ("6.4", SERIES, some, model.reads_with_indexes, _INDEXED, "", 100),
+            ("6.5", SERIES, some, without, _NESTED, "", 100),
+            ("6.5", SERIES, some, without, attrgetter("nested.all"), ", all reads", 100),
+            ("6.5", SERIES, some, without, _NESTED, f", C = {ROOMY}", ROOMY),
+        ):
+            runs = self.runs(cardinality)
+            for name, k in product(series, xs):
+                yield _row(figure, name + note, k, formula(name, k, runs.parameters), priced(runs.cost(name, k)))
 
     def _messages(self) -> Iterator[FigurePoint]:
         runs = self.runs(100)
@@ -160,20 +140,6 @@ class EcaStudy(Study[FigurePoint]):
         for found in self.crossovers:
             yield _row("crossovers", f"{found.cost}, {found.series}", 100, found.formula, found.measured)
 
-    def _points(
-        self,
-        figure: str,
-        series: str,
-        xs: tuple[int, ...],
-        formula: Formula,
-        priced: Callable[[Cost], int],
-        note: str = "",
-        cardinality: int = 100,
-    ) -> Iterator[FigurePoint]:
-        runs = self.runs(cardinality)
-        for k in xs:
-            yield _row(figure, series + note, k, formula(series, k, runs.parameters), priced(runs.cost(series, k)))
-
     # -- crossovers ---------------------------------------------------------------------------------------------------
 
     def _crossover(
@@ -188,12 +154,6 @@ class EcaStudy(Study[FigurePoint]):
         runs = self.runs(cardinality)
         return first_not_below(lambda k: priced(runs.cost(series, k)), lambda k: priced(runs.cost(RV_BEST, k)))
 
-    def runs(self, cardinality: int) -> EcaRuns:
-        if cardinality not in self._runs:
-            updates = {100: 120, ROOMY: 30}.get(cardinality, 3)
-            self._runs[cardinality] = EcaRuns(cardinality, updates)
-        return self._runs[cardinality]
-
 
 def first_not_below(cost: Callable[[int], float], limit: Callable[[int], float]) -> int:
     """The first k at which ``cost`` reaches ``limit`` (which may itself depend on k)."""
@@ -204,21 +164,7 @@ def first_not_below(cost: Callable[[int], float], limit: Callable[[int], float])
 
 
 def _row(figure: str, series: str, x: int, formula: float, measured: float) -> FigurePoint:
-    why = "" if agree(formula, measured) else reason(figure, series, x)
-    return FigurePoint(figure, series, x, formula, measured, why)
-
-
-def _bytes(cost: Cost) -> int:
-    return cost.bytes
-
-
-def _indexed(cost: Cost) -> int:
-    return cost.indexed.all
-
-
-def _nested(cost: Cost) -> int:
-    """As the paper counts: without the loads of outer blocks."""
-    return cost.nested.inner
+    return FigurePoint.of(figure, series, x, formula, measured, reason(figure, series, x))
 
 
 FORMULAS: Mapping[str, Callable[[str, int], float]] = {

@@ -12,12 +12,10 @@ from typing import Any
 
 from weir.algebra.memory import MemoryBag
 from weir.algorithms.base import Algorithm
-from weir.messages import Answer, Ask, Commit, Message, Update
+from weir.messages import Ask, Commit, Message, Update
 from weir.simulator.clock import Clock
 from weir.simulator.scenario import Scenario
-from weir.simulator.source import Reads
-from weir.simulator.space import Space, total_space
-from weir.simulator.world import World
+from weir.simulator.world import Observer, World
 
 
 @dataclass(frozen=True)
@@ -41,49 +39,39 @@ class Timed:
         return max(self.shown.values()) - min(self.received.values())
 
 
-class _Watch:
+class _Watch(Observer):
     """An observer with an eye on the clock."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.updates = scenario.updates
-        self.clock: Clock | None = None
-        self.received: dict[str, float] = {}
+    def __init__(self, scenario: Scenario, clock: Clock) -> None:
+        self.updates, self.clock = scenario.updates, clock
+        self.arrived: dict[str, float] = {}
         self.shown: dict[str, float] = {}
         self.questions = 0
-
-    @property
-    def _now(self) -> float:
-        assert self.clock is not None
-        return self.clock.now
-
-    def ran(self, update: Update) -> None: ...
-    def answered(self, answer: Answer, reads: Reads) -> None: ...
-    def read(self, view: MemoryBag) -> None: ...
 
     def asked(self, ask: Ask) -> None:
         self.questions += 1
 
     def delivered(self, message: Message) -> None:
         if isinstance(message, Update):
-            self.received[message.name] = self._now
+            self.arrived[message.name] = self.clock.now
 
     def committed(self, commit: Commit, view: MemoryBag) -> None:
         for update in self.updates:
             position = commit.positions.get(update.source, 0)
             if isinstance(position, int) and position >= update.position:  # type: ignore[operator]
-                self.shown.setdefault(update.name, self._now)
+                self.shown.setdefault(update.name, self.clock.now)
 
 
 def timed(scenario: Scenario, algorithm: type[Algorithm], when: Mapping[str, float], **options: Any) -> Timed:
     """Runs with the transactions at the given times."""
     world = scenario.begin(algorithm, **options)
-    watch = _Watch(scenario)
+    clock = Clock(world, when=when)
+    watch = _Watch(scenario, clock)
     world.observers = (watch,)
-    watch.clock = Clock(world, when=when)
-    watch.clock.run()
-    return Timed(watch.received, watch.shown, watch.questions)
+    clock.run()
+    return Timed(watch.arrived, watch.shown, watch.questions)
 
 
-def space(world: World) -> Space:
-    """What the auxiliary views of a world take."""
-    return total_space(world.algorithm.auxiliary)  # type: ignore[attr-defined]
+def auxiliary_rows(world: World) -> int:
+    """What the auxiliary views of a world hold, every row as often as it is held."""
+    return sum(bag.cardinality for bag in world.algorithm.auxiliary.values())  # type: ignore[attr-defined]

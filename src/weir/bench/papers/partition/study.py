@@ -18,7 +18,7 @@ from weir.algorithms.parallel_partition import ParallelPartition
 from weir.algorithms.sweep import Sweep
 from weir.bench.papers.partition import model
 from weir.bench.papers.partition.data import ROWS, ChainUpdate, chain, relation
-from weir.bench.papers.partition.meter import Timed, space, timed
+from weir.bench.papers.partition.meter import Timed, auxiliary_rows, timed
 from weir.bench.papers.study import Study, agree
 
 TABLES = 8  # n, where it does not vary
@@ -106,11 +106,12 @@ def _frequency() -> Iterator[CasePoint]:
     for skew in range(4):
         counts = skewed(skew)
         events = [ChainUpdate(table) for table, count in counts.items() for _ in range(count)]
-        sizes = {table: len(part) for part in f_parti(_by_joins(counts), 4) for table in part}
+        parts = f_parti(sorted(counts.items()), 4)  # tables of equal frequency come in the order of the chain
+        sizes = {table: len(part) for part in parts for table in part}
         formula = model.weighted(sizes, counts)
         frequencies = {str(relation(table)): count for table, count in counts.items()}
         options: dict[str, Any] = {"groups": 4, "frequencies": frequencies}
-        yield from _rows_by_skew(skew, f_parti(_by_joins(counts), 4), options)
+        yield from _rows_by_skew(skew, parts, options)
         equal = _apart(TABLES, events, EqualPartition, size=2)
         yield _row("skew, equal groups of 2", skew, model.equal(2), equal.average)
         printed = _apart(TABLES, events, FrequencyPartition, split_unjoined=False, **options)
@@ -128,12 +129,7 @@ def _rows_by_skew(skew: int, parts: Sequence[Sequence[int]], options: Mapping[st
         ("F_Parti with K = 4", product, FrequencyPartition, {"split_unjoined": False, **options}),
         ("F_Parti with K = 4, joined parts", sum(unjoined) * ROWS, FrequencyPartition, options),
     ):
-        yield _row(f"rows, {case}", skew, formula, space(empty.begin(algorithm, **chosen)).rows)
-
-
-def _by_joins(counts: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Tables of equal frequency come in the order of the chain."""
-    return sorted(counts.items())
+        yield _row(f"rows, {case}", skew, formula, auxiliary_rows(empty.begin(algorithm, **chosen)))
 
 
 def _shift() -> Iterator[CasePoint]:
@@ -181,9 +177,9 @@ def _keyed() -> Iterator[CasePoint]:
 def _space() -> Iterator[CasePoint]:
     for fanout in (1, 2):
         for p in range(1, TABLES + 1):
-            held = space(chain(TABLES, fanout=fanout).begin(EqualPartition, size=p))
+            held = auxiliary_rows(chain(TABLES, fanout=fanout).begin(EqualPartition, size=p))
             formula = model.auxiliary_rows(model.equal_sizes(TABLES, p), ROWS, fanout)
-            yield _row(SPACE.format(partners=fanout), p, formula, held.rows)
+            yield _row(SPACE.format(partners=fanout), p, formula, held)
 
 
 def _apart(tables: int, events: Sequence[ChainUpdate], algorithm: type[Algorithm], **options: Any) -> Timed:

@@ -77,14 +77,14 @@ class Subquery:
     answered: float
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Watch(Counters):
     """Counters that also know what SWEEP and PVM do without a message.
 
     That is one local compensation per answer and younger update that the answer has seen.
     """
 
-    world: World | None = None
+    world: World
     local: int = 0
     asked_by: dict[str, list[int]] = field(default_factory=dict)  # source -> the updates whose questions wait there
     _relations: dict[int, object] = field(default_factory=dict)
@@ -103,7 +103,6 @@ class Watch(Counters):
 
     def _younger(self, answer: Answer) -> int:
         """The updates that the algorithm itself will take out of this answer."""
-        assert self.world is not None
         relation, update = self._relations[answer.identifier], self._update_of(answer.identifier)
         reply = self.world.algorithm.fork().reply_for(update, answer)
         return sum(
@@ -113,7 +112,6 @@ class Watch(Counters):
 
     def _update_of(self, identifier: int) -> int:
         """A process of SWEEP and PVM is called by its update's arrival number."""
-        assert self.world is not None
         key, _ = self.world.algorithm.waiting[identifier]
         assert isinstance(key, int)
         return key

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb, factorial, perm
+from math import comb, factorial
 from typing import Any
 
 from weir.algebra.errors import WeirError
@@ -56,29 +56,12 @@ def grouped_bound(n: int) -> int:
     return factorial(n - 1)
 
 
-def grouped_levels(n: int) -> int:
-    """All levels of grouped queries: n-1 tables, then n-2 others, and so on down to one table left to ask.
-
-    >>> [(grouped_levels(n), grouped_bound(n)) for n in (3, 4, 5)]
-    [(2, 2), (9, 6), (40, 24)]
-    """
-    return sum(perm(n - 1, level) for level in range(1, n - 1))
-
-
-def burst_count(n: int, k: int) -> int:
-    """Compensating queries of one burst of K deletes, K/(n-1) in each other table.
-
-    There is one per choice of one to n-2 tables and of a delete in each.
-
-    >>> burst_count(3, 4), burst_count(4, 3), burst_count(4, 6)
-    (4, 6, 18)
-    """
-    each = k // (n - 1)
-    return sum(comb(n - 1, level) * each**level for level in range(1, n - 1))
-
-
 def burst_questions(n: int, k: int) -> int:
-    """The same and the first query, over n sources: a question for every table that is left to ask."""
+    """Questions of one burst of K deletes, K/(n-1) in each other table, over n sources.
+
+    There is a query per choice of up to n-2 tables and of a delete in each, and in a query a question for every table
+    that is left to ask.
+    """
     each = k // (n - 1)
     return sum(comb(n - 1, level) * each**level * (n - 1 - level) for level in range(n - 1))
 

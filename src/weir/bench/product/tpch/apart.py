@@ -6,7 +6,6 @@ The process ends when it is closed, or when its parent is gone.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -19,29 +18,13 @@ END_SECONDS = 30
 
 
 class Called(Protocol):
-    """Something whose methods are called by name, here or apart."""
+    """Something whose methods are called by name."""
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
     def peak(self) -> MemoryUse: ...
 
     def close(self) -> None: ...
-
-
-class Here:
-    """An object of this process."""
-
-    def __init__(self, made: Any) -> None:
-        self.made = made
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        return getattr(self.made, method)(*arguments)
-
-    def peak(self) -> MemoryUse:
-        return peak(os.getpid())
-
-    def close(self) -> None:
-        self.made.close()
 
 
 class Apart:

@@ -7,7 +7,7 @@ they stand in the text of the question; that saves the round trip that binding t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, ClassVar
@@ -110,9 +110,7 @@ class BarePostgres(Bare):
         (pages,) = self.connection.execute(
             "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int", (table,)
         ).fetchone()
-        starts = sorted({pages * part // many for part in range(many)})
-        ends = [f" AND ctid < '({end},0)'::tid" for end in starts[1:]] + [""]
-        return [f"ctid >= '({start},0)'::tid{end}" for start, end in zip(starts, ends, strict=True)]
+        return _ranges("ctid", 0, pages - 1, many, "'({},0)'::tid")
 
 
 class BareMariadb(Bare):
@@ -130,7 +128,8 @@ class BareMariadb(Bare):
 
     def parts(self, table: str, many: int) -> list[str]:
         """Ranges of the key's first column."""
-        return _ranges(self.address.schemas[table].names[0], self.bounds, table, many)
+        key = self.address.schemas[table].names[0]
+        return _ranges(key, *self.bounds(key, table), many)
 
 
 class BareSqlite(Bare):
@@ -145,15 +144,14 @@ class BareSqlite(Bare):
 
     def parts(self, table: str, many: int) -> list[str]:
         """Ranges of the row number."""
-        return _ranges("rowid", self.bounds, table, many)
+        return _ranges("rowid", *self.bounds("rowid", table), many)
 
 
 DRIVERS: dict[str, type[Bare]] = {"postgres": BarePostgres, "mariadb": BareMariadb, "sqlite": BareSqlite}
 
 
-def _ranges(expression: str, bounds: Callable[[str, str], tuple[int, int]], table: str, many: int) -> list[str]:
-    low, high = bounds(expression, table)
-    starts = sorted({low + (high - low + 1) * part // many for part in range(many)})
+def _ranges(expression: str, low: int, high: int, many: int, value: str = "{}") -> list[str]:
+    starts = [value.format(n) for n in sorted({low + (high - low + 1) * part // many for part in range(many)})]
     ends = [f" AND {expression} < {end}" for end in starts[1:]] + [""]
     return [f"{expression} >= {start}{end}" for start, end in zip(starts, ends, strict=True)]
 

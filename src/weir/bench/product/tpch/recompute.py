@@ -67,7 +67,7 @@ class RecomputedView:
 
     def read(self, table: str) -> DataFrame:
         schema = pa.schema([self.addresses[table].schemas[table].field(name) for name in TABLES[table].needed])
-        return self._over_parts(table, _reader(self.addresses[table], table, self._parts(table)), _spark_schema(schema))
+        return self._over_parts(table, _spark_schema(schema))
 
     def traffic(self) -> tuple[int, int]:
         """Bytes to and from the sources of a run; the first time all is read once more, to count them."""
@@ -78,9 +78,7 @@ class RecomputedView:
     def _count_traffic(self) -> tuple[int, int]:
         sent = received = 0
         for table in TABLES:
-            counted = self._over_parts(
-                table, _counter(self.addresses[table], table, self._parts(table)), "sent long, got long"
-            )
+            counted = self._over_parts(table, "sent long, got long", counting=True)
             row = counted.selectExpr("sum(sent)", "sum(got)").first()
             assert row is not None
             sent, received = sent + row[0], received + row[1]
@@ -113,8 +111,9 @@ class RecomputedView:
         extra = f" AND l_quantity > {LEAST_QUANTITY}" if table == "lineitem" else ""
         return [condition + extra for condition in conditions]
 
-    def _over_parts(self, table: str, reading: ReadBatches, schema: str) -> DataFrame:
+    def _over_parts(self, table: str, schema: str, counting: bool = False) -> DataFrame:
         parts = self.parts.get(table, 1)
+        reading = _reader(self.addresses[table], table, self._parts(table), counting)
         return self.spark.range(0, parts, 1, parts).mapInArrow(reading, schema)
 
     def _forget(self, old: list[str]) -> None:
@@ -124,29 +123,19 @@ class RecomputedView:
             shutil.rmtree(folder)
 
 
-def _reader(address: Address, table: str, conditions: Sequence[str]) -> ReadBatches:
+def _reader(address: Address, table: str, conditions: Sequence[str], counting: bool) -> ReadBatches:
+    """Reads the parts and gives the rows; ``counting``, only how many bytes went each way."""
     columns = TABLES[table].needed
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with closing(address.open()) as bare:
             for condition in _chosen(batches, conditions):
                 for rows in bare.scan(table, columns, condition):
-                    yield from rows.to_batches()
+                    yield from () if counting else rows.to_batches()
+            if counting:
+                yield pa.RecordBatch.from_pydict({"sent": [bare.sent], "got": [bare.received]})
 
     return read
-
-
-def _counter(address: Address, table: str, conditions: Sequence[str]) -> ReadBatches:
-    columns = TABLES[table].needed
-
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with closing(address.open()) as bare:
-            for condition in _chosen(batches, conditions):
-                for _ in bare.scan(table, columns, condition):
-                    pass
-            yield pa.RecordBatch.from_pydict({"sent": [bare.sent], "got": [bare.received]})
-
-    return count
 
 
 def _chosen(batches: Iterator[pa.RecordBatch], conditions: Sequence[str]) -> Iterator[str]:

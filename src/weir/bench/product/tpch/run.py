@@ -18,13 +18,12 @@ from weir.bench.product.tpch.bare import Address
 from weir.bench.product.tpch.changes import TpchWorkload
 from weir.bench.product.tpch.data import Data, generate
 from weir.bench.product.tpch.floor import Floor
-from weir.bench.product.tpch.maintained import Maintained, MaintainedFacts
 from weir.bench.product.tpch.memory import MemoryUse
 from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
 from weir.bench.product.tpch.recompute import RecomputedView
 from weir.bench.product.tpch.tables import TABLES
 from weir.bench.product.tpch.turn import Turn
-from weir.bench.product.tpch.weir_way import WeirWay
+from weir.bench.product.tpch.weir_way import MaintainedFacts, WeirWay
 from weir.bench.product.tpch.writer import TpchWriter
 from weir.spark.session import open_session
 
@@ -171,7 +170,7 @@ def all_apart(plan: TpchPlan, places: Mapping[str, TpchDatabase], folder: Path) 
         raise
 
 
-def _weir(plan: TpchPlan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> Maintained:
+def _weir(plan: TpchPlan, sources: Mapping[str, tuple[str, Mapping[str, Any]]], path: str) -> WeirWay:
     return WeirWay(path, sources, settings=plan.settings)
 
 

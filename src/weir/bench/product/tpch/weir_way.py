@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.bench.product.tpch.maintained import MaintainedFacts
 from weir.bench.product.tpch.tables import DEFINITION, VIEW
 from weir.bench.product.tpch.turn import Turn
 from weir.operation.warehouse import Warehouse
@@ -20,8 +20,20 @@ from weir.warehouse.record import APPEND
 KEY_BYTES = 8  # every key is a bigint
 
 
+@dataclass(frozen=True)
+class MaintainedFacts:
+    """What is known of the maintained view."""
+
+    table: str  # where its Delta table is, for a reader in another process
+    stored: int  # bytes of everything that is kept, history and log too
+    strategy: str
+
+
 class WeirWay:
-    """``sources`` maps a source's name to its kind and the options of that kind."""
+    """A view that is kept up to date on demand: it rests while a batch is applied, so that every way starts alike.
+
+    ``sources`` maps a source's name to its kind and the options of that kind.
+    """
 
     def __init__(self, path: str, sources: Mapping[str, tuple[str, Mapping[str, Any]]], **session: Any) -> None:
         self.warehouse = Warehouse(path, **session)
@@ -30,11 +42,13 @@ class WeirWay:
         self.warehouse.view(DEFINITION)
 
     def begin(self) -> float:
+        """The first load; milliseconds."""
         start = time.perf_counter()
         self.warehouse.run(until_caught_up=True)
         return (time.perf_counter() - start) * 1000
 
     def caught_up(self) -> Turn:
+        """Takes in all that was committed at the sources; returns when it is visible."""
         before, version = self._view(), self.warehouse.store(VIEW).head.version
         start = time.time()
         self.warehouse.run(until_caught_up=True)
@@ -53,6 +67,7 @@ class WeirWay:
         return sum(record.rows for record in records if record.kind == APPEND), now
 
     def audit(self) -> int:
+        """Rows missing and too many, by the warehouse's own audit."""
         found = self.warehouse.verify(VIEW)
         return found.missing + found.extra
 
