@@ -114,7 +114,7 @@ def answer_tokens(tokens: Any, results: Any) -> None:
     """A worker: reads the snapshots of its tokens one after the other, two readers at a time."""
     while (token := tokens.get()) is not None:
         readers = [pickle.loads(token).reader() for _ in range(2)]
-        found = [reader.answer(whole(COLUMNS))[0].rows.to_pylist() for reader in readers]
+        found = [reader.answer(whole(COLUMNS))[0].to_pylist() for reader in readers]
         pids = [reader._connection.info.backend_pid for reader in readers]
         for reader in readers:
             reader.close()
@@ -288,6 +288,7 @@ def test_the_next_visit_of_a_quiet_database_is_a_beginning_too(lab: Lab) -> None
     old = lab.open()
     old.watch({T: COLUMNS[T]})
     old.load()
+    old.end_load()
     position = old.visit().position
     old.close()
     for _ in range(2):
