@@ -70,6 +70,7 @@ def test_a_view_that_is_ahead_skips_what_it_has(reopen: Callable[..., FilesSourc
     put_both(tmp_path, "1", 1)
     source = reopen()
     source.load()
+    source.end_load()
     put_both(tmp_path, "2", 1, 2)
     first = source.visit().position
     put_both(tmp_path, "3", 2, 3)
@@ -99,6 +100,7 @@ def test_tables_of_one_name_that_came_apart_are_delivered_apart(
 
     source = open_apart()
     first = source.load().position
+    source.end_load()
     put(tmp_path, "things", "2", [(1, "changed")])
     second = source.visit().position
     source.close()
@@ -166,6 +168,7 @@ def test_parts_are_read_by_a_source_that_watches_nothing(
     put_both(tmp_path, "1", 1, 2)
     source = reopen()
     source.load()
+    source.end_load()
     source.visit(hold=True)
     parts = pickle.loads(pickle.dumps(source.parts()))
     elsewhere = FilesSource(options)

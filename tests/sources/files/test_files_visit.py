@@ -161,9 +161,8 @@ def test_resuming_goes_on_behind_the_position(
     put(tmp_path, "things", "2", [(2, "a", 1.0)])
     source.visit()  # lost before its commit
     again = FilesSource(options, spark)
-    again.watch(COLUMNS)
-    again.resume(follower.position)
     resumed = ReplayedSource(again, COLUMNS, follower.replay)
+    again.resume(follower.position)
     assert len(resumed.check().transactions) == 1
     again.resume(resumed.position)
     assert again.visit().transactions == ()
