@@ -53,11 +53,6 @@ class Place:
         found: MysqlOptions = self.made.spec("shop").options
         return replace(found, **{"kind": "mariadb", "lock_seconds": 2, "connect_seconds": 60, **options})
 
-    @property
-    def as_administrator(self) -> dict[str, Any]:
-        """For tests about foreign keys: MariaDB shows them in its catalogue only to who may do more than SELECT."""
-        return {"user": "root", "password": "", "unix_socket": str(self.server.socket)}
-
     def source(self, tables: Mapping[str, Sequence[str]], load: bool = True, **options: Any) -> MysqlSource:
         """A source that watches; ``load``: and has loaded."""
         source = MysqlSource(self.options(**options))

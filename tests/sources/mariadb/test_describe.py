@@ -33,7 +33,7 @@ def test_tables_keys_and_indexes(place: Place) -> None:
         "CREATE TABLE m (a INT) ENGINE = MyISAM",
         "CREATE TABLE h (a INT PRIMARY KEY) WITH SYSTEM VERSIONING",
     )
-    described = MysqlSource(place.options(**place.as_administrator)).describe()
+    described = MysqlSource(place.options()).describe()
     tables = {table.relation.table: table for table in described.tables}
     assert set(tables) == {"p", "q", "m", "h"}
     assert tables["p"].schema == t.Schema.of(a=t.INT, b=t.BIGINT, c=t.STRING)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pymysql
+
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation, Table
 from weir.algebra.quoting import backquoted
@@ -30,6 +32,13 @@ SETTINGS = (
     "lower_case_table_names",
 )
 _HIDDEN_RULES = ("CASCADE", "SET NULL", "SET DEFAULT")
+_NAME = r"`(?:[^`]|``)*`"
+_FOREIGN_KEY = re.compile(  # as SHOW CREATE TABLE writes it
+    rf"CONSTRAINT ({_NAME}) FOREIGN KEY \(({_NAME}(?:, {_NAME})*)\) "
+    rf"REFERENCES ((?:{_NAME}\.)?{_NAME}) \(({_NAME}(?:, {_NAME})*)\)([A-Z ]*)"
+)
+_DENIED = (1142, 1143)
+Names = tuple[str, ...]
 
 
 @dataclass
@@ -107,23 +116,24 @@ class MysqlCatalogue:
                 known[table].key = names
 
     def _add_foreign_keys(self, known: Mapping[str, Known]) -> None:
-        found: dict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
-        for table, constraint, column, target, target_column, delete, update in self.rows(
-            "SELECT k.table_name, k.constraint_name, k.column_name, k.referenced_table_name, "
-            "k.referenced_column_name, r.delete_rule, r.update_rule "
-            "FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r ON "
-            "r.constraint_schema = k.table_schema "
-            "AND r.constraint_name = k.constraint_name AND r.table_name = k.table_name WHERE k.table_schema = %s AND "
-            "k.referenced_table_schema = k.table_schema ORDER BY k.table_name, k.constraint_name, k.ordinal_position",
-            self._database,
-        ):
-            found[table, constraint, target].append((column, target_column))
-            if table in known and (delete in _HIDDEN_RULES or update in _HIDDEN_RULES):
-                known[table].refusal = known[table].refusal or _cascade(table, constraint)
-        for (table, _, target), pairs in found.items():
-            if table in known:
-                mine, theirs = zip(*pairs, strict=True)
-                known[table].foreign_keys.append(ForeignKey(mine, target, theirs))
+        """From the tables' own definitions: the information schema shows foreign keys only to who may make some."""
+        for table, one in known.items():
+            for constraint, mine, target, theirs, rules in self._foreign_keys(table, one):
+                if any(rule in rules for rule in _HIDDEN_RULES):
+                    one.refusal = one.refusal or _cascade(table, constraint)
+                if len(target) == 1:  # in this database
+                    one.foreign_keys.append(ForeignKey(mine, target[0], theirs))
+
+    def _foreign_keys(self, table: str, one: Known) -> Iterator[tuple[str, Names, Names, Names, str]]:
+        try:
+            ((_, text),) = self.rows(f"SHOW CREATE TABLE {backquoted(table)}".replace("%", "%%"))
+        except pymysql.MySQLError as problem:
+            if problem.args[0] not in _DENIED:
+                raise
+            one.refusal = one.refusal or f"its definition cannot be read: GRANT SELECT ON {backquoted(table)}"
+            return
+        for constraint, mine, target, theirs, rules in _FOREIGN_KEY.findall(text):
+            yield *_names(constraint), _names(mine), _names(target), _names(theirs), rules
 
     def single_byte_table(self, characters: str) -> str:
         """The 256 characters of a character set, as the server itself converts them."""
@@ -278,6 +288,15 @@ def _refusal(name: str, kind: str, engine: str | None) -> str:
     if (engine or "").upper() != "INNODB":
         return f"its engine {engine} has no snapshots: ALTER TABLE {backquoted(name)} ENGINE = InnoDB"
     return ""
+
+
+def _names(text: str) -> Names:
+    """Quoted names as they are.
+
+    >>> _names("`a``b`, `c, d`"), _names("`x`.`y`")
+    (('a`b', 'c, d'), ('x', 'y'))
+    """
+    return tuple(name[1:-1].replace("``", "`") for name in re.findall(_NAME, text))
 
 
 def _cascade(table: str, constraint: str) -> str:
