@@ -28,7 +28,7 @@ from weir.project.starter.writing import write_project
 WEIR = Path(str(weir.__file__)).parent
 ROOMS = ("planning", "rounds", "sweeping", "operation", "project", "warehouse", "sources", "spark", "proving", "cli")
 PREFERS = "planning/automatic.py"  # what auto prefers must be said somewhere
-OTHER_THINGS = {("sweeping/task.py", "sweep")}  # a column of what tasks hand back
+OTHER_THINGS = {("sweeping/job.py", "sweep"), ("sweeping/task.py", "sweep")}  # a column of what tasks hand back
 
 
 class Toy(Algorithm):

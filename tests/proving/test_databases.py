@@ -67,7 +67,7 @@ def test_a_run_has_what_it_needs(database: PrivateDatabase) -> None:
         visit = source.visit(hold=True)
         database.execute("DELETE FROM t")
         assert visit.changes[t].num_rows == 1
-        assert source.look([Lookup(t, ("id",))])[0].rows.num_rows == 3
+        assert source.look([Lookup(t, ("id",))])[0].num_rows == 3
         source.release()
         source.acknowledge(visit.position)
         assert source.visit().changes[t].num_rows == 3

@@ -16,7 +16,7 @@ from weir.algebra.query import evaluate, whole
 from weir.algorithms.base import SOURCE_LOCAL
 from weir.algorithms.procedure import Numbered, Reply
 from weir.algorithms.sweeping import split, sweep
-from weir.messages import Change, Update
+from weir.messages import Add, Change, Update
 from weir.simulator.generate import Shape, generate
 from weir.simulator.scenario import Scenario
 from weir.spark.arrow_bag import ArrowBag
@@ -49,7 +49,8 @@ def _deltas(scenario: Scenario, swept: int, make: Make) -> list[MemoryBag]:
             question = steps.send(Reply(bags, arrived=updates))
     except StopIteration as stop:
         changes = MemoryBag.weighted(stop.value.schema, stop.value.items())  # fetched once: on Spark this is a job
-        return [cast(MemoryBag, delta) for _, delta in split(view, changes, updates[:swept])]
+        parts = [actions for _, actions in split(view, changes, updates[:swept])]
+        return [cast(MemoryBag, action.delta) for (action,) in parts if isinstance(action, Add)]
 
 
 def _truth(scenario: Scenario, swept: int) -> list[MemoryBag]:
