@@ -24,8 +24,9 @@ lint: setup
 servers:
 	scripts/setup servers
 
+# Two processes, each with a Spark session and servers of its own; a file's tests stay together.
 test: lint servers
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 # What takes a minute or more each: stress, soak, clusters. CI runs it after `make test`.
 slow: setup servers
