@@ -51,7 +51,6 @@ class Writer:
         self._spark, self._readiness = spark, readiness
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weir-writer")
         self._writing: dict[str, Future[None]] = {}
-        self._acknowledged: dict[str, Position] = {}
 
     def start(self, job: UnitWrite, seen: float) -> None:
         """``seen``: when the sources were visited."""
