@@ -343,6 +343,19 @@ def test_names_in_the_log_let_columns_come_and_go(own_place: object) -> None:
         source.visit()
 
 
+def test_foreign_keys_into_another_database_are_seen(place: Place) -> None:
+    """Weir's role may not look at that database, and the rows that it makes go are refused all the same."""
+    other = f"{place.database}_other"
+    place.run(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.p (a INT PRIMARY KEY)")
+    try:
+        key = f"FOREIGN KEY (p) REFERENCES {other}.p (a) ON DELETE SET NULL"
+        place.run(f"CREATE TABLE c (a INT PRIMARY KEY, p INT, {key})")
+        with pytest.raises(SourceError, match=r"table shop\.c cannot be used.*DROP FOREIGN KEY"):
+            place.source({"c": ("a",)})
+    finally:
+        place.run("DROP TABLE IF EXISTS c", f"DROP DATABASE {other}")
+
+
 def test_hidden_changes_by_foreign_keys_are_refused(place: Place) -> None:
     """InnoDB does not log what ON DELETE CASCADE does (shown here), so such a table cannot be watched."""
     place.run(
