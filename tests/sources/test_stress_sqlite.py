@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from weir.algebra.errors import WeirError
+from weir.algebra.hops import Lookup
 from weir.cli.stress import stress
 from weir.proving.stress import find_workload, run_stress
 from weir.proving.workloads.sqlite import SqliteWorkload
+from weir.sources.source import Answers, SourceError
+from weir.sources.sqlite.source import SqliteSource
 
 SECONDS = float(os.environ.get("WEIR_STRESS_SECONDS", "60"))
 
@@ -34,6 +38,38 @@ def test_naive_ways_are_caught(mutation: str) -> None:
     report = run_stress(SqliteWorkload(mutation), 600, loads=1, until_wrong=True)
     assert report.wrong > 0
     assert report.failures
+
+
+def refusing_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lets the first lookup fail as a deadlock does; gives the list that tells whether it has."""
+    failed: list[str] = []
+    look = SqliteSource.look
+
+    def failing(source: SqliteSource, lookups: Sequence[Lookup]) -> Answers:
+        if not failed:
+            failed.append(source.name)
+            raise SourceError("deadlock detected")
+        return look(source, lookups)
+
+    monkeypatch.setattr(SqliteSource, "look", failing)
+    return failed
+
+
+def test_a_naive_way_that_fails_goes_on_until_it_answers_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its locks a source can deadlock: an error, but no wrong answer, so the stress begins anew."""
+    workload = SqliteWorkload("transactions cut anywhere")
+    failed = refusing_once(monkeypatch)
+    report = run_stress(workload, 600, loads=1, until_wrong=True)
+    assert failed
+    assert report.wrong > 0
+
+
+def test_an_exact_way_that_fails_ends_the_stress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is proved exact may not fail either."""
+    workload = SqliteWorkload()
+    refusing_once(monkeypatch)
+    with pytest.raises(SourceError, match="deadlock"):
+        run_stress(workload, 60, loads=1)
 
 
 def test_the_command_prints_the_verdict() -> None:

@@ -239,7 +239,20 @@ class _Run:
             if times.due("disturb", now):
                 self.workload.disturb()
                 self._resume_when_back()
-            self.step()
+            try:
+                self.step()
+            except SourceError:
+                if self.workload.mutation is None:
+                    raise
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """After an error that only a naive way meets (without locks, TRUNCATE and a lookup can deadlock).
+
+        That it fails is no wrong answer: what it must show is that it answers wrongly.
+        """
+        self.close()
+        self.load()
 
     def step(self) -> None:
         """One visit, committed; now and then one that is lost before its commit."""
