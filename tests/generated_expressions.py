@@ -1,9 +1,8 @@
 """Hypothesis strategies for scalar SQL text, typed well enough that most of it passes Spark's analysis.
 
 Every operand that is not a leaf stands in parentheses, so that the text means the same to everybody; how operators
-bind without them is tested on its own. Left out, because the two sides are known to differ there and a comment in
-``weir.algebra.evaluator`` or the test says so: the text of a float or double inside a larger expression (Java's
-spelling depends on its version), and words that ask the clock.
+bind without them is tested on its own. Left out, because the evaluator leaves it to Spark: the text of a float or
+double, and words that ask the clock.
 """
 
 from __future__ import annotations

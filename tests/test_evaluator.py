@@ -62,8 +62,6 @@ ARITHMETIC = [
     ("'5' + 1", "bigint", 6),
     ("'5.5' + 1.5", "double", 7.0),
     ("- '5'", "double", -5.0),
-    ("`a` + 1", "date", date(2020, 2, 1)),
-    ("`a` - 31", "date", date(2019, 12, 31)),
     ("NULL + 1", "int", None),
     ("NULL / (1 / `r2.Z`)", "double", None),
     ("1e308 * 10", "double", float("inf")),
@@ -122,13 +120,9 @@ CHOICES = [
 CASTS = [
     ("CAST(' +12 ' AS INT)", "int", 12),
     ("CAST('1.555' AS DECIMAL(10,2))", "decimal(10,2)", Decimal("1.56")),
-    ("CAST(-2.5e0 AS DECIMAL(10,0))", "decimal(10,0)", Decimal("-3")),
-    ("CAST(CAST('NaN' AS DOUBLE) AS DECIMAL(10,0))", "decimal(10,0)", None),
     ("CAST(-1.9 AS INT)", "int", -1),
     ("CAST(9223372036854775807e0 AS BIGINT)", "bigint", 2**63 - 1),
     ("CAST(16777217 AS FLOAT)", "float", 16777216.0),
-    ("CAST(1e7 AS STRING)", "string", "1.0E7"),
-    ("CAST(CAST(0.1 AS FLOAT) AS STRING)", "string", "0.1"),
     ("CAST(1e-10BD AS STRING)", "string", "0.0000000001"),
     ("CAST(' Yes ' AS BOOLEAN)", "boolean", True),
     ("CAST('2020-1' AS DATE)", "date", date(2020, 1, 1)),
@@ -171,8 +165,6 @@ def test_expression_has_type_and_value(sql: str, type_: str, value: Any) -> None
         ("CAST(128 AS TINYINT)", "cannot be cast to tinyint"),
         ("CAST('2020-02-30' AS DATE)", "cannot be cast to date"),
         ("`s` LIKE `s` || '\\\\'", "LIKE pattern"),
-        ("CAST('12020-01-01' AS DATE)", "outside the years 1 to 9999"),
-        ("`a` + 9999999", "outside the years 1 to 9999"),
     ],
 )
 def test_expression_fails_on_the_row(sql: str, message: str) -> None:
@@ -209,6 +201,23 @@ def test_types_that_do_not_mix_are_refused(sql: str) -> None:
         ("CAST('now' AS TIMESTAMP)", "clock"),
         ("CAST(`s` AS ARRAY<INT>)", "core types"),
         ("'a''b'", "side by side"),
+        ("`a` + 1", "year that Python does not have"),
+        ("`a` - 31", "year that Python does not have"),
+        ("DATE '9999-12-31' + 1", "outside the years 1 to 9999"),
+        ("CAST('12020-01-01' AS DATE)", "outside the years 1 to 9999"),
+        ("CAST(`s` AS DATE)", "year that Python does not have"),
+        ("CAST(`s` AS TIMESTAMP)", "year that Python does not have"),
+        ("CAST(`r1.W` AS TIMESTAMP)", "year that Python does not have"),
+        ("`a` > `s`", "year that Python does not have"),
+        ("`a` < 'today'", "clock"),
+        ("CAST(-2.5e0 AS DECIMAL(10,0))", "Java"),
+        ("CAST(1e7 AS STRING)", "Java"),
+        ("CAST(CAST(0.1 AS FLOAT) AS STRING)", "Java"),
+        ("1e7 || 'x'", "Java"),
+        ("CAST(TIMESTAMP '2020-01-01 00:00:00.1' AS DECIMAL(20,6))", "Java"),
+        ("`r2.Z` + CAST(1 / 0 AS INT)", "constant that fails"),
+        ("`r2.Z` IN (1, 1 / 0)", "constant that fails"),
+        ("`r2.Z` <=> CAST('x' AS INT)", "constant that fails"),
     ],
 )
 def test_what_only_spark_can_do_is_named(sql: str, name: str) -> None:
@@ -217,7 +226,20 @@ def test_what_only_spark_can_do_is_named(sql: str, name: str) -> None:
         Expression(sql).compile(SCHEMA)
 
 
-@pytest.mark.parametrize("sql", ["`s` || 1 + 2", "`o` = 1 IN (TRUE)", "`o` = `s` LIKE 'x'"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "`s` || 1 + 2",
+        "`o` = 1 IN (TRUE)",
+        "`o` = `s` LIKE 'x'",
+        "`o` <=> `s` LIKE 'x'",
+        "`o` <=> `r1.W` < 2",
+        "`o` <=> `r1.W` IN (1, 2)",
+        "`o` <=> `r1.W` BETWEEN 1 AND 2",
+        "`r1.W` < 2 <=> `o`",
+        "`r1.W` = 2 <=> `o`",
+    ],
+)
 def test_unlike_precedence_is_refused(sql: str) -> None:
     """Where sqlglot and Spark bind operators differently, parentheses are demanded instead of a wrong value."""
     with pytest.raises(UnsupportedExpression, match="parentheses"):
@@ -225,12 +247,12 @@ def test_unlike_precedence_is_refused(sql: str) -> None:
 
 
 def test_an_unreached_part_does_not_fail() -> None:
-    """A part that would fail does not when it is not reached: after a FALSE, in an untaken branch, after a NULL."""
+    """A part that would fail does not when it is not reached: after a FALSE, in an untaken branch, behind a value."""
     for sql in (
         "FALSE AND 1 / 0 = 1",
         "IF(TRUE, 1, 1 / 0)",
         "COALESCE(1, CAST('x' AS INT))",
-        "`r2.Z` + CAST(1 / 0 AS INT)",
+        "IF(`r2.Z` IS NOT NULL, 1 / 0, 1)",
     ):
         _, function = Expression(sql).compile(SCHEMA)
         function(ROW)

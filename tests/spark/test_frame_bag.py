@@ -92,13 +92,16 @@ def test_negative_zero_does_not_enter(spark: SparkSession) -> None:
 
 
 def test_unlike_types_of_one_family_meet(spark: SparkSession) -> None:
-    """An int finds its decimal and its bigint; a sum takes the left one's types."""
+    """An int finds its decimal and its bigint; a sum has Spark's common types."""
     ints = _bag(spark, "k int", (1,), (2,))
     decimals = _bag(spark, "n decimal(10,2)", (Decimal("1.00"),), (Decimal("2.50"),))
     assert dict(ints.join(decimals, [("k", "n")]).items()) == {(1, Decimal("1.00")): 1}
     longs = _bag(spark, "l bigint", (2,), (3,))
     total = ints + longs
-    assert (total.schema, dict(total.items())) == (Schema.parse("k int"), {(1,): 1, (2,): 2, (3,): 1})
+    assert (total.schema, dict(total.items())) == (Schema.parse("k bigint"), {(1,): 1, (2,): 2, (3,): 1})
+    mixed = decimals + ints
+    assert mixed.schema == Schema.parse("n decimal(12,2)")
+    assert dict(mixed.items()) == {(Decimal("1.00"),): 2, (Decimal("2.50"),): 1, (Decimal("2.00"),): 1}
 
 
 def test_no_columns_and_no_keys(spark: SparkSession) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import expressions as exp
 
 from weir.algebra.catalog import Catalog, Relation, Table
-from weir.algebra.definition import Definition, Span, SparkAsWritten, node_span
+from weir.algebra.clocks import clock_words
+from weir.algebra.definition import Definition, Span, node_span
+from weir.algebra.dialect import SparkAsWritten
 from weir.algebra.errors import ViewError
-from weir.algebra.expression import Expression, column_node
+from weir.algebra.expression import Expression, Written, column_node
 from weir.algebra.functions import TAKE_A_UNIT, UNSTABLE
+from weir.algebra.quoting import backquoted
 from weir.algebra.refusals import refuse_from_item, refuse_in_expression, unstable
 from weir.algebra.suggestion import way_out
-from weir.algebra.types import Column
+from weir.algebra.types import STRING, Column
 
 
 @dataclass(frozen=True)
@@ -137,21 +140,52 @@ class Scope:
         known = way_out(name, [use.column.name for use in among], "The columns are")
         return self.definition.error(problem, known, place)
 
-    def bind(self, tree: exp.Expr) -> Bound:
-        """The expression over slots, its columns resolved."""
+    def bind(self, tree: exp.Expr, place: Span) -> Bound:
+        """The expression that stands at a place of the text, over slots, its columns resolved."""
         refuse_in_expression(self.definition, tree)
+        for word in clock_words(tree, lambda node: self.column_of(node).column.type == STRING):
+            raise unstable(self.definition, word.sql(dialect=SparkAsWritten), node_span(word) or place)
         holder = exp.Paren(this=_with_units(tree.copy()))  # so that every column has a parent to be replaced in
-        reads = set()
+        uses = {}
         for node in list(holder.find_all(exp.Column)):
-            use = self.column_of(node)
-            reads.add(use)
+            use = uses[_whole_name(node)] = self.column_of(node)
             node.replace(column_node(use.name))
         text = holder.this.sql(dialect=SparkAsWritten, normalize_functions=False, comments=False)
-        return Bound(Expression(text), frozenset(reads))
+        return Bound(Expression(text, self._written(place, uses)), frozenset(uses.values()))
+
+    def _written(self, place: Span, uses: Mapping[Span, ColumnUse]) -> Written:
+        """The text as it stands there, with only the columns' qualifiers changed."""
+        start, end = place
+        text, reads = self.definition.text[start:end], []
+        for (first, last), use in sorted(uses.items(), reverse=True):
+            name = _last_name(self.definition.text[first:last])
+            text = f"{text[: first - start]}{spelled(use, name)}{text[last - start :]}"
+            reads.append((use.name, qualifier(use), name))
+        return Written(text, tuple(reversed(reads)))
 
     def column_of(self, node: exp.Column) -> ColumnUse:
         *qualifier, name = [part.name for part in node.parts]
         return self.column(name, qualifier, node_span(node))
+
+
+def qualifier(use: ColumnUse) -> str:
+    """What the user's text calls a slot when it is given to Spark; it shows in Spark's errors."""
+    return f"table {use.alias}"
+
+
+def spelled(use: ColumnUse, name: str) -> str:
+    return f"{backquoted(qualifier(use))}.{backquoted(name)}"
+
+
+def _whole_name(node: exp.Column) -> Span:
+    place = node_span(node)
+    assert place is not None, "every column of a definition stands somewhere in its text"
+    return place
+
+
+def _last_name(text: str) -> str:
+    """The column's name as it is spelled, without its qualifiers and quotes."""
+    return str(SparkAsWritten().tokenize(text)[-1].text)
 
 
 def _with_units(tree: exp.Expr) -> exp.Expr:

@@ -1,43 +1,19 @@
-"""The text of a view definition with its tokens: where things stand in it, and errors that point at them.
-
-Spark SQL is read *as it is written*: sqlglot knows several hundred functions and rewrites many of them into a general
-form that can lose something on the way back (the fourth argument of ``instr``, the type of ``unix_date``). A view is
-kept as Spark text, so here every call stays under the name the user gave it: Spark alone decides what it means.
-"""
+"""The text of a view definition with its tokens: where things stand in it, and errors that point at them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import ClassVar
 
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.parsers.spark import SparkParser
 
+from weir.algebra.dialect import SparkAsWritten
 from weir.algebra.errors import ViewError
 
-# Calls with a grammar of their own, such as CAST(a AS int) and EXTRACT(year FROM a).
-_CALLS_WITH_KEYWORDS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY")
-
 Span = tuple[int, int]  # start and end in the text, end exclusive
-
-
-class SparkAsWritten(Spark):
-    """Spark's dialect without sqlglot's knowledge of what functions mean."""
-
-    class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES: ClassVar = ["\\", "'", '"']  # since Spark 4 a doubled quote is a quote
-
-    class Parser(SparkParser):
-        FUNCTIONS: ClassVar = {"ARRAY": SparkParser.FUNCTIONS["ARRAY"]}  # a type name too, so it needs its builder
-        FUNCTION_PARSERS: ClassVar = {
-            name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _CALLS_WITH_KEYWORDS
-        }
-        NO_PAREN_FUNCTIONS: ClassVar = {}  # CURRENT_DATE and the like are read as columns; binding tells them apart
 
 
 @dataclass(frozen=True)
@@ -71,6 +47,16 @@ class Definition:
         if not isinstance(tree, exp.Expr):
             raise self.error("the definition ends where a SELECT should begin", "Add AS SELECT ... FROM source.table.")
         return tree
+
+    def parse_condition(self, first: int, last: int) -> exp.Expr:
+        """The syntax tree of the tokens from number ``first`` to ``last``, one expression."""
+        try:
+            trees = SparkAsWritten().parser().parse_into(exp.Condition, list(self.tokens[first : last + 1]), self.text)
+        except ParseError as error:
+            raise self._syntax_error(error) from None
+        assert len(trees) == 1, "one expression"
+        assert isinstance(trees[0], exp.Expr), "an expression"
+        return trees[0]
 
     def error(self, problem: str, way_out: str = "", at: Span | None = None) -> ViewError:
         """An error that points at a part of the text; without one, at the last token."""

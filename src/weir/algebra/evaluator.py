@@ -24,9 +24,7 @@ from weir.algebra.scalar import conditions, operators
 from weir.algebra.scalar.compiled import Compiled, cast, column, constant
 from weir.algebra.scalar.literals import number_literal, read_type
 from weir.algebra.scalar.precedence import refuse_unlike_precedence
-from weir.algebra.scalar.text_numbers import BLANKS
-from weir.algebra.scalar.text_times import CLOCK_WORDS
-from weir.algebra.types import BINARY, BOOLEAN, DATE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, Row, Schema, Type, Value
+from weir.algebra.types import BINARY, BOOLEAN, NULL, STRING, Row, Schema, Type, Value
 
 
 def compile_tree(tree: exp.Expression, schema: Schema) -> tuple[Type, Callable[[Row], Value]]:
@@ -132,16 +130,7 @@ def _concatenation(node: exp.Expression, schema: Schema) -> Compiled:
 
 def _cast(node: exp.Expression, schema: Schema) -> Compiled:
     operand, target = _part(node, "this", schema), read_type(node.args["to"])
-    if operand.fixed and operand.type == STRING and target in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-        _refuse_clock(str(operand.constant))
     return cast(operand, target, safe=bool(node.args.get("safe")))
-
-
-def _refuse_clock(text: str) -> None:
-    if text.strip(BLANKS).lower() in CLOCK_WORDS:
-        raise UnsupportedExpression(
-            f"'{text}' as a date: Spark asks the clock, the in-memory evaluator (simulator) has none"
-        )
 
 
 # -- conditions and choices ----------------------------------------------------------------------------------

@@ -1,30 +1,50 @@
 """A scalar expression: Spark SQL text over named columns.
 
 An expression is its text in Spark's dialect, with every column written in back quotes: ``` `o.total` > 10 ```. That
-makes it hashable, printable, picklable, and the very thing Spark is given; the in-memory evaluator compiles the same
-text for the core of the language (``weir.algebra.evaluator``). Column names inside a partial join are
-``alias.column``, one name with a point in it.
+makes it hashable, printable and picklable; the in-memory evaluator compiles it for the core of the language
+(``weir.algebra.evaluator``). Column names inside a partial join are ``alias.column``, one name with a point in it.
+
+**Spark is given what the user wrote.** That text has been through a parser which is not Spark's: it may have other
+brackets, and its column names show in ``struct(...)`` and ``to_json``. So an expression of a view's definition also
+keeps its own text, in which nothing but the columns' qualifiers has changed (``Written``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import expressions as exp
 
+from weir.algebra.dialect import SparkCore
 from weir.algebra.errors import TypeMismatch, UnsupportedExpression
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """The user's own text, with each column as ``qualifier.name``, the name spelled as the user did.
+
+    ``reads`` says which column that is: (column, qualifier, name). Whoever gives the text to Spark offers a struct of
+    each qualifier, with the names as its fields.
+    """
+
+    text: str
+    reads: tuple[tuple[str, str, str], ...] = ()
+
+    def rename(self, names: Mapping[str, str]) -> Written:
+        return Written(self.text, tuple((names.get(read, read), slot, name) for read, slot, name in self.reads))
+
+
+@dataclass(frozen=True, slots=True)
 class Expression:
-    """Spark SQL text over back-quoted columns."""
+    """Spark SQL text over back-quoted columns, and what it was made from if a user wrote it."""
 
     sql: str
+    written: Written | None = field(default=None, repr=False)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -51,7 +71,7 @@ class Expression:
         for token in reversed(sqlglot.tokenize(text, read="spark")):
             if token.token_type is sqlglot.TokenType.IDENTIFIER and token.text in names:
                 text = text[: token.start] + column(names[token.text]).sql + text[token.end + 1 :]
-        return Expression(text)
+        return Expression(text, self.written and self.written.rename(names))
 
     def compile(self, schema: Schema) -> tuple[Type, Callable[[Row], Value]]:
         """Its type over ``schema`` and a function from row to value; UnsupportedExpression when only Spark can."""
@@ -88,13 +108,25 @@ def column(name: str) -> Expression:
 def conjunction(parts: Iterable[Expression]) -> Expression | None:
     """All parts joined by AND; None when there are none (no condition).
 
-    >>> conjunction([Expression("`a` > 1"), Expression("`b` OR `c`")])
-    Expression(sql='(`a` > 1) AND (`b` OR `c`)')
+    >>> conjunction([Expression("`a` > 1"), Expression("`b` OR `c`")]).sql
+    '(`a` > 1) AND (`b` OR `c`)'
     """
-    texts = [part.sql for part in parts]
-    if len(texts) <= 1:
-        return Expression(texts[0]) if texts else None
-    return Expression(" AND ".join(f"({text})" for text in texts))
+    found = list(parts)
+    if len(found) <= 1:
+        return found[0] if found else None
+    return Expression(_all(part.sql for part in found), _written_together([part.written for part in found]))
+
+
+def _all(texts: Iterable[str]) -> str:
+    return " AND ".join(f"({text})" for text in texts)
+
+
+def _written_together(parts: Sequence[Written | None]) -> Written | None:
+    """None as soon as one part has no text of the user's: such a condition is ours throughout."""
+    written = [part for part in parts if part is not None]
+    if len(written) < len(parts):
+        return None
+    return Written(_all(part.text for part in written), tuple(dict.fromkeys(r for part in written for r in part.reads)))
 
 
 def column_name(node: exp.Column) -> str:
@@ -108,7 +140,7 @@ def column_node(name: str) -> exp.Column:
 @lru_cache(maxsize=4096)
 def parse(sql: str) -> exp.Expression:
     """The syntax tree of an expression's text. Shared: copy before changing it."""
-    tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
+    tree = sqlglot.parse_one(sql, dialect=SparkCore, into=exp.Condition)
     assert isinstance(tree, exp.Expression)
     return tree
 

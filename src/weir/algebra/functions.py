@@ -50,6 +50,25 @@ UNSTABLE = _names(
     """
 )
 
+# Text from text: what goes in comes out as part of it.
+TEXT_FUNCTIONS = _names(
+    """
+    btrim char chr concat concat_ws format_string initcap lcase left lower lpad ltrim overlay printf repeat replace
+    reverse right rpad rtrim substr substring substring_index translate trim ucase upper
+    """
+)
+
+# Functions that take text as text and never read a date in it, whatever they give.
+TEXT_TAKERS = _names(
+    """
+    array array_contains array_position ascii base64 bit_length char_length character_length charindex contains crc32
+    decode elt encode endswith field find_in_set get_json_object hash instr len length levenshtein like ilike locate map
+    md5 named_struct octet_length position regexp regexp_count regexp_extract regexp_extract_all regexp_instr
+    regexp_like regexp_replace regexp_substr rlike sha sha1 sha2 soundex split split_part startswith struct to_binary
+    to_json unhex xxhash64
+    """
+)
+
 # The first of three arguments is a unit of time, not a column.
 TAKE_A_UNIT = _names(
     """

@@ -118,13 +118,15 @@ def _outline(definition: Definition, first: int) -> tuple[list[int], list[int]]:
             raise _subquery(definition, opening)
         elif kind is TokenType.SELECT:
             heads.append(at)
-        elif kind in _SET_OPERATORS and outside and _combines(definition.tokens, at):
+        elif outside and combines_queries(definition.tokens, at):
             operators.append(at)
     return heads, operators
 
 
-def _combines(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a set operator's word is one: not a column called minus, not ``* EXCEPT (column)``."""
+def combines_queries(tokens: Sequence[Token], at: int) -> bool:
+    """Whether this is a set operator: not a column called minus, not ``* EXCEPT (column)``."""
+    if tokens[at].token_type not in _SET_OPERATORS:
+        return False
     following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
     begins = (TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT)
     return following in begins and tokens[at - 1].token_type is not TokenType.STAR

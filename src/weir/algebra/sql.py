@@ -15,14 +15,16 @@ from dataclasses import dataclass, field
 from sqlglot import TokenType
 from sqlglot import expressions as exp
 
-from weir.algebra.binding import Bound, ColumnUse, Scope, TableUse, bind_table
+from weir.algebra.binding import Bound, ColumnUse, Scope, TableUse, bind_table, qualifier, spelled
 from weir.algebra.catalog import Catalog
+from weir.algebra.clauses import TokenRange, conjuncts, read_clauses
 from weir.algebra.definition import Definition, Span, node_span, span
 from weir.algebra.errors import ViewError
-from weir.algebra.expression import Expression, column, conjunction
+from weir.algebra.expression import Expression, Written, column, conjunction
 from weir.algebra.header import parse_view_header, read_header
 from weir.algebra.refusals import read_selects, refuse_join
 from weir.algebra.types import MAX_PRECISION, Column, Type
+from weir.algebra.unions import NoCommonType, in_common_types
 from weir.algebra.view import Equality, Slot, Term, View
 
 __all__ = ["parse_view", "parse_view_header"]
@@ -33,9 +35,23 @@ def parse_view(text: str, catalog: Catalog) -> View:
     definition = Definition.of(text)
     header = read_header(definition)
     terms: list[Term] = []
-    for head, select in read_selects(definition, header.body):
+    selects = read_selects(definition, header.body)
+    for head, select in selects:
         terms.append(_SelectReader(definition, catalog, head, select).term(terms[0] if terms else None))
-    return View(header.name, tuple(terms), header.options, text)
+    return View(header.name, _added_up(definition, terms, [head for head, _ in selects]), header.options, text)
+
+
+def _added_up(definition: Definition, terms: list[Term], heads: list[int]) -> tuple[Term, ...]:
+    try:
+        return in_common_types(terms) if len(terms) > 1 else tuple(terms)
+    except NoCommonType as problem:
+        item = read_clauses(definition, heads[problem.term]).items[0]
+        name = terms[0].output[problem.at][0]
+        raise definition.error(
+            f"column {name} is {problem.here} in this SELECT and {problem.before} before: they have no common type",
+            "Cast one of them: CAST(... AS type).",
+            definition.between(item.first, item.last),
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -59,8 +75,7 @@ class _Conditions:
         if left.slot != right.slot and _compare_exactly(left.column.type, right.column.type):
             self.equalities.append((left, right))
         else:
-            text = f"{column(left.name).sql} = {column(right.name).sql}"
-            self.add(Bound(Expression(text), frozenset([left, right])))
+            self.add(_equal(left, right))
 
     def add(self, condition: Bound) -> None:
         if len(condition.slots) == 1:
@@ -76,6 +91,14 @@ class _Conditions:
             yield from condition.reads
 
 
+def _equal(left: ColumnUse, right: ColumnUse) -> Bound:
+    """An equality that drives no join: it is a condition like any other."""
+    sides = [spelled(use, use.column.name) for use in (left, right)]
+    reads = tuple((use.name, qualifier(use), use.column.name) for use in (left, right))
+    text = f"{column(left.name).sql} = {column(right.name).sql}"
+    return Bound(Expression(text, Written(" = ".join(sides), reads)), frozenset([left, right]))
+
+
 class _SelectReader:
     """Reads one SELECT."""
 
@@ -84,14 +107,14 @@ class _SelectReader:
         self.catalog = catalog
         self.head = head
         self.select = select
+        self.clauses = read_clauses(definition, head)
         self.scope = Scope(definition)
         self.conditions = _Conditions()
 
     def term(self, first: Term | None) -> Term:
         """The SELECT as a term. Its columns take the names of the ``first`` term, as in SQL's UNION ALL."""
         self._read_from()
-        if (where := self.select.args.get("where")) is not None:
-            self._add_conditions(where.this)
+        self._add_conditions(self.clauses.where)
         items = enumerate(self.select.expressions)
         outputs = [output for number, item in items for output in self._outputs(number, item)]
         names = self._own_names(outputs) if first is None else self._names_of(first, outputs)
@@ -107,9 +130,12 @@ class _SelectReader:
         if clause is None:
             raise self._error_at_select("the view reads no table", "Add FROM source.table.")
         self._add_table(clause.this)
-        for join in self.select.args.get("joins") or []:
+        joins = self.select.args.get("joins") or []
+        for join in joins:
             refuse_join(self.definition, join)
+        for join, on in zip(joins, self.clauses.ons, strict=True):
             self._join(join)
+            self._add_conditions(on)
 
     def _add_table(self, item: exp.Expr) -> TableUse:
         use = bind_table(self.definition, self.catalog, item, len(self.scope.tables))
@@ -126,8 +152,6 @@ class _SelectReader:
             theirs = {each.column.name.lower() for each in use.columns()}
             common = [each.column.name for each in before.visible if each.column.name.lower() in theirs]
             self._share([(name, node_span(join.this)) for name in dict.fromkeys(common)], before, use)
-        if (on := join.args.get("on")) is not None:
-            self._add_conditions(on)
 
     def _share(self, names: Iterable[tuple[str, Span | None]], before: Scope, use: TableUse) -> None:
         """USING: equal columns that are shown once."""
@@ -136,9 +160,10 @@ class _SelectReader:
             self.conditions.equate(left, right)
         self.scope = self.scope.share(pairs)
 
-    def _add_conditions(self, tree: exp.Expr) -> None:
-        for conjunct in _conjuncts(tree):
-            bound = self.scope.bind(conjunct)
+    def _add_conditions(self, clause: TokenRange | None) -> None:
+        for part in conjuncts(self.definition, clause) if clause is not None else ():
+            conjunct = self.definition.parse_condition(part.first, part.last)
+            bound = self.scope.bind(conjunct, self.definition.between(part.first, part.last))
             sides = (
                 [side.unnest() for side in (conjunct.this, conjunct.expression)] if isinstance(conjunct, exp.EQ) else []
             )
@@ -151,15 +176,23 @@ class _SelectReader:
     # -- the select list ----------------------------------------------------------------------------------------------
 
     def _outputs(self, number: int, item: exp.Expr) -> list[_Output]:
-        place = self._place_of_item(number)
+        tokens = self.clauses.items[number]
+        place = self.definition.between(tokens.first, tokens.last)
         plain = item.unnest()
         star = plain.this if isinstance(plain, exp.Column) else plain
         if isinstance(star, exp.Star):
             return self._star(plain, star, place)
         if isinstance(item, exp.Alias):
-            return [_Output(item.alias, self.scope.bind(item.this), place)]
+            return [_Output(item.alias, self.scope.bind(item.this, self._before_alias(tokens)), place)]
         name = plain.name if isinstance(plain, exp.Column) else None
-        return [_Output(name, self.scope.bind(plain), place)]
+        return [_Output(name, self.scope.bind(item, place), place)]
+
+    def _before_alias(self, item: TokenRange) -> Span:
+        """``expression [AS] name`` without the name."""
+        last = item.last - 1
+        if self.definition.tokens[last].token_type is TokenType.ALIAS:
+            last -= 1
+        return self.definition.between(item.first, last)
 
     def _star(self, item: exp.Expr, star: exp.Star, place: Span | None) -> list[_Output]:
         if any(star.args.values()):
@@ -167,12 +200,6 @@ class _SelectReader:
         qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
         uses = self.scope.star(qualifier, place)
         return [_Output(use.column.name, Bound(column(use.name), frozenset([use])), place) for use in uses]
-
-    def _place_of_item(self, number: int) -> Span | None:
-        """Where the item stands: tokens between commas; the tree does not know where an expression begins and ends."""
-        places = list(_items(self.definition, self.head + 1))
-        fits = len(places) == len(self.select.expressions)
-        return places[number] if fits else node_span(self.select.expressions[number])
 
     def _own_names(self, outputs: list[_Output]) -> list[str]:
         if not outputs:
@@ -223,31 +250,6 @@ def _compare_exactly(left: Type, right: Type) -> bool:
     return left.family == right.family
 
 
-def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
-    tree = tree.unnest()
-    if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.this)
-        yield from _conjuncts(tree.expression)
-    else:
-        yield tree
-
-
 def _is_true(tree: exp.Expr) -> bool:
     """The literal TRUE, which also stands for a JOIN without ON."""
     return isinstance(tree, exp.Boolean) and bool(tree.this)
-
-
-def _items(definition: Definition, first: int) -> Iterator[Span]:
-    """The items of a select list whose first token is ``first``."""
-    if definition.tokens[first].token_type is TokenType.ALL:
-        first += 1
-    depth, start = 0, first
-    opening, closing = (TokenType.L_PAREN, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.R_BRACKET)
-    for at in range(first, len(definition.tokens)):
-        kind = definition.tokens[at].token_type
-        depth += (kind in opening) - (kind in closing)
-        if depth == 0 and kind in (TokenType.COMMA, TokenType.FROM):
-            yield definition.between(start, at - 1)
-            start = at + 1
-        if depth == 0 and kind is TokenType.FROM:
-            return

@@ -75,6 +75,7 @@ TINYINT, SMALLINT, INT, BIGINT = Type("tinyint"), Type("smallint"), Type("int"),
 FLOAT, DOUBLE = Type("float"), Type("double")
 STRING, BINARY, BOOLEAN, DATE = Type("string"), Type("binary"), Type("boolean"), Type("date")
 TIMESTAMP, TIMESTAMP_NTZ = Type("timestamp"), Type("timestamp_ntz")  # with a zone (an instant) and without
+DATETIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 NULL = Type("void")  # the type of a bare NULL literal
 
 SIMPLE_TYPES = {

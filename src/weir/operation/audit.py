@@ -3,6 +3,11 @@
 It takes part in a round. The round holds one snapshot per source; its transactions bring the view to exactly the vector
 of those snapshots. So the definition is evaluated over the whole tables as the snapshots show them, and compared with
 the view as of the round's end, while the sources go on.
+
+**An independent witness.** What is compared with is the user's own SQL (``own_words``), given to Spark over the tables
+as temporary views: not the normal form, not the evaluator, not a cast of ours. Of a table's rows only -0.0 is made 0.0,
+as everywhere in Weir. The view's rows are read as its readers read them, and compared without a cast: a column of
+another type than Spark gives it is a difference of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +15,8 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +24,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
+from weir.algebra.quoting import backquoted
+from weir.algebra.view import View
 from weir.messages import Position
+from weir.operation.own_words import query_in_own_words
 from weir.rounds.engine import Engine
+from weir.rounds.loading import Frames
 from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
-from weir.spark.frame_bag import FrameBag
+from weir.spark.frame_bag import without_minus_zero
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
 
@@ -40,21 +51,22 @@ class Audit:
     rows: int
     missing: int
     extra: int
+    types: dict[str, str] = field(default_factory=dict)  # columns of another type than the definition gives them
     samples: list[dict[str, Any]] = field(default_factory=list)  # some of the wrong rows, with how many are too many
 
     @property
     def clean(self) -> bool:
-        """Nothing is missing and nothing too much."""
-        return not self.missing and not self.extra
+        """Nothing is missing, nothing too much, and every column has its type."""
+        return not (self.missing or self.extra or self.types)
 
     def document(self) -> dict[str, Any]:
-        """What ``--json`` prints; without samples where there are none."""
-        document = asdict(self)
-        return document if self.samples else {key: value for key, value in document.items() if key != "samples"}
+        """What ``--json`` prints; without samples and types where there are none."""
+        return {key: value for key, value in asdict(self).items() if value or key not in ("samples", "types")}
 
     def __str__(self) -> str:
         found = f"view {self.view}: {self.rows} rows, {self.missing} missing, {self.extra} extra"
-        lines = [f"  {row['too many']:+d} {json.dumps(row['row'], default=str)}" for row in self.samples]
+        lines = [f"  column {name}: {wrong}" for name, wrong in self.types.items()]
+        lines += [f"  {row['too many']:+d} {json.dumps(row['row'], default=str)}" for row in self.samples]
         return "\n".join([found, *lines])
 
 
@@ -65,11 +77,11 @@ def audit(engine: Engine, names: list[str], scratch: str) -> list[Audit]:
     try:
         expected: dict[str, Path] = {}
 
-        def keep(view: MaintainedView, value: FrameBag) -> None:
+        def keep(view: MaintainedView, tables: Frames) -> None:
             """While the snapshots are held: afterwards the tables have moved on."""
             path = folder / view.name
-            renamed = value.rows.toDF(*_numbered(len(value.schema)), _EXPECTED)
-            renamed.write.parquet(path.as_uri())
+            with value_by_definition(engine.spark, view.view, tables) as value:
+                value.toDF(*_numbered(len(value.columns))).write.parquet(path.as_uri())
             expected[view.name] = path
 
         engine.round(dict.fromkeys(names, keep))
@@ -100,23 +112,54 @@ def _find(engine: Engine, name: str) -> tuple[Unit, MaintainedView]:
     raise WeirError(f"there is no view '{name}'")
 
 
+@contextmanager
+def value_by_definition(spark: SparkSession, view: View, tables: Frames) -> Iterator[DataFrame]:
+    """What Spark makes of the user's own text over these tables, while they are there."""
+    names = {relation: f"weir_audit_{uuid.uuid4().hex}" for relation in view.needed}
+    for relation, columns in view.needed.items():
+        rows = tables[relation].select(*map(backquoted, columns.names))
+        without_minus_zero(rows).createOrReplaceTempView(names[relation])
+    try:
+        yield spark.sql(query_in_own_words(view.text, lambda spelled: names[_meant(spelled, names)]))
+    finally:
+        for name in names.values():
+            spark.catalog.dropTempView(name)
+
+
+def _meant(spelled: Relation, known: Iterable[Relation]) -> Relation:
+    """The table of this name: spelled just so, or else but for upper and lower case."""
+    folded = str(spelled).lower()
+    return next((one for one in known if one == spelled), None) or next(
+        one for one in known if str(one).lower() == folded
+    )
+
+
 def compare(store: ViewStore, expected: DataFrame, spark: SparkSession, name: str) -> Audit:
-    """The newest state of a table against rows (numbered columns, and how often each is expected)."""
+    """The newest state of a table against the rows that it should have (numbered columns)."""
     head = store.head
     columns = _numbered(len(store.schema))
     stored = store.read(spark, AsOf(version=head.version), counted=True).toDF(*columns, _COUNT)
-    types = {column: str(type_) for column, type_ in zip(columns, store.schema.types, strict=True)}
-    fitted = [F.col(column).cast(types[column]).alias(column) for column in columns]
-    wanted = expected.select(*fitted, _EXPECTED)
-    both = stored.withColumn(_EXPECTED, F.lit(0)).unionByName(wanted.withColumn(_COUNT, F.lit(0)))
-    sums = both.groupBy(*columns).agg(F.sum(_COUNT).alias(_COUNT), F.sum(_EXPECTED).alias(_EXPECTED))
-    off = sums.withColumn("off", F.col(_COUNT) - F.greatest(F.col(_EXPECTED), F.lit(0)))
+    types = _unlike_types(store, stored, expected)
+    there = stored.select(*columns, F.col(_COUNT), F.lit(0).cast("bigint").alias(_EXPECTED))
+    wanted = expected.select(*columns, F.lit(0).cast("bigint").alias(_COUNT), F.lit(1).cast("bigint").alias(_EXPECTED))
+    sums = there.union(wanted).groupBy(*columns).agg(F.sum(_COUNT).alias(_COUNT), F.sum(_EXPECTED).alias(_EXPECTED))
+    off = sums.withColumn("off", F.col(_COUNT) - F.col(_EXPECTED))
     totals = off.agg(
         F.sum(_COUNT), F.sum(F.greatest(-F.col("off"), F.lit(0))), F.sum(F.greatest(F.col("off"), F.lit(0)))
     ).first()
     rows, missing, extra = (int(value or 0) for value in totals or (0, 0, 0))
     samples = _samples(off, store) if missing or extra else []
-    return Audit(name, dict(head.positions), rows, missing, extra, samples)
+    return Audit(name, dict(head.positions), rows, missing, extra, types, samples)
+
+
+def _unlike_types(store: ViewStore, stored: DataFrame, expected: DataFrame) -> dict[str, str]:
+    """The columns whose types differ, with both."""
+    pairs = zip(store.schema.names, stored.schema.fields, expected.schema.fields, strict=False)
+    return {
+        name: f"{mine.dataType.simpleString()} in the table, {theirs.dataType.simpleString()} by the definition"
+        for name, mine, theirs in pairs
+        if mine.dataType != theirs.dataType
+    }
 
 
 def _samples(off: DataFrame, store: ViewStore) -> list[dict[str, Any]]:

@@ -122,9 +122,12 @@ def recomputing(view: View, sizes: TableSizes) -> Estimate | None:
 
 
 def crossover(view: View, sizes: TableSizes) -> int | None:
-    """The number of changes per batch from which on recomputing is cheaper; None where a size is not known."""
+    """The number of changes per batch from which on recomputing is cheaper.
+
+    None where a size is not known, and where a change costs nothing (its partners are empty tables): then never.
+    """
     whole = recomputing(view, sizes)
     if whole is None:
         return None
     fixed, one = (maintaining(view, sizes, changes).cost for changes in (0, 1))
-    return max(1, ceil((whole.cost - fixed) / (one - fixed)))
+    return max(1, ceil((whole.cost - fixed) / (one - fixed))) if one > fixed else None

@@ -26,18 +26,17 @@ from weir.rounds.answering import Answering
 from weir.rounds.channels import Channel
 from weir.rounds.delivery import Block
 from weir.rounds.deltas import RoundCommits
-from weir.rounds.loading import HeldTables, evaluate
+from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.readiness import Readiness
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.rounds.writer import UnitWrite, Writer, commit_together, loaded_part
 from weir.sources.source import Source, Visit
-from weir.spark.frame_bag import FrameBag
 from weir.sweeping.order import Asked
 from weir.warehouse.following import Follower
 
 log = logging.getLogger("weir")
-Auditor = Callable[[MaintainedView, FrameBag], None]
+Auditor = Callable[[MaintainedView, Frames], None]
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Engine:
         return self.answering.asked
 
     def round(self, audits: Mapping[str, Auditor] | None = None) -> RoundReport:
-        """One round. ``audits``: for the view of that name, what to do with its value over the held snapshots."""
+        """One round. ``audits``: for the view of that name, what to do with its tables as the snapshots show them."""
         began, seen, report = time.monotonic(), time.time(), RoundReport()
         self.writer.collect(self.units)
         self.readiness.make_ready()
@@ -210,13 +209,13 @@ class Engine:
         return HeldTables(self.spark, channels, schemas, self.settings.scratch)
 
     def _audit(self, audits: Mapping[str, Auditor], units: Sequence[Unit]) -> None:
-        """Hands a view's value over the held snapshots to whoever wants to compare."""
+        """Hands the tables as the held snapshots show them to whoever wants to compare a view with them."""
         for unit in units:
             wanted = [view for view in unit.views if view.name in audits and unit.state == RUNNING]
             if wanted:
                 with self._tables(unit) as tables:
                     for view in wanted:
-                        audits[view.name](view, evaluate(view.queries()[""], tables))
+                        audits[view.name](view, tables)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

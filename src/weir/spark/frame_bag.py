@@ -8,8 +8,9 @@ computed columns therefore also meet tuples whose weights cancel; one that fails
 **Columns have numbers inside.** They are called ``c0``, ``c1``, ... and ``weight``; the bag's own names, which may hold
 points or differ in case only, are in its schema. So a rename costs nothing and no name is ever ambiguous.
 
-**Spark's own meaning.** ``=`` joins no NULLs, joins NaN with NaN and 0.0 with -0.0, and brings unlike types together.
-On top of that a bag holds no -0.0 (see weir.algebra.types): entering and computed fractions lose it.
+**Spark's own meaning.** Bags of unlike types add up in Spark's common types. ``=`` joins no NULLs, joins NaN with NaN
+and 0.0 with -0.0, and brings unlike types together. On top of that a bag holds no -0.0 (see weir.algebra.types):
+entering and computed fractions lose it.
 
 Only the DataFrame API is used (no RDD, no JVM handle): the same code runs through Spark Connect.
 """
@@ -32,6 +33,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import BIGINT, Column, Row, Schema, Type, parse_type
 from weir.spark.arrow_bag import ArrowBag
+from weir.spark.written import NameOf, as_written, rows_where, with_slots
 
 _WEIGHT, _OTHER_WEIGHT = "weight", "other_weight"
 
@@ -95,13 +97,10 @@ class FrameBag:
     def __add__(self, other: FrameBag) -> FrameBag:
         if len(self.schema) != len(other.schema):
             raise TypeMismatch(f"cannot add a bag of ({other.schema}) to one of ({self.schema})")
-        return FrameBag(self.schema, self._frame.unionAll(other._as(self.schema.types)))
-
-    def _as(self, types: Sequence[Type]) -> DataFrame:
-        """My rows with columns of these types."""
-        if tuple(types) == self.schema.types:
-            return self._frame
-        return self._select([F.expr(f"CAST({_name(at)} AS {type_})") for at, type_ in enumerate(types)])
+        both = self._frame.unionAll(other._frame)
+        if self.schema.types == other.schema.types:
+            return FrameBag(self.schema, both)
+        return FrameBag(_retyped(self.schema.names, both), both)
 
     def __sub__(self, other: FrameBag) -> FrameBag:
         return self + (-other)
@@ -117,7 +116,7 @@ class FrameBag:
     # -- select, project, join -----------------------------------------------------------------------------------------
 
     def select(self, predicate: Expression) -> FrameBag:
-        return self._same(self._frame.where(F.expr(_inside(predicate, self.schema))))
+        return self._same(rows_where(self._frame, predicate, _inside(self.schema)))
 
     def project(self, columns: Sequence[tuple[str, Expression]]) -> FrameBag:
         plain = [expression.plain_column for _, expression in columns]
@@ -125,11 +124,13 @@ class FrameBag:
         if None not in plain:
             kept = self.keep([name for name in plain if name is not None])
             return kept.rename(names)
-        frame = self._select([F.expr(_inside(expression, self.schema)) for _, expression in columns])
-        types = [parse_type(field.dataType.simpleString()) for field in frame.schema.fields[:-1]]
-        schema = Schema(Column(name, type_) for name, type_ in zip(names, types, strict=True))
+        inside, expressions = _inside(self.schema), [expression for _, expression in columns]
+        slots = with_slots(self._frame, expressions, inside)
+        computed_columns = [as_written(expression, inside) for expression in expressions]
+        frame = slots.select(*_numbered(computed_columns), F.col(_WEIGHT))
+        schema = _retyped(names, frame)
         computed = FrameBag(schema, frame)
-        return FrameBag(schema, computed._select(map(_entering, computed._columns(), types)))
+        return FrameBag(schema, computed._select(map(_entering, computed._columns(), schema.types)))
 
     def keep(self, names: Sequence[str]) -> FrameBag:
         if tuple(names) == self.schema.names:
@@ -149,9 +150,8 @@ class FrameBag:
         behind = other._frame.toDF(*map(_name, range(len(self.schema), len(schema))), _OTHER_WEIGHT)
         ties = [schema.positions(pair) for pair in on]
         conditions = [_column(mine) == _column(theirs) for mine, theirs in ties]
-        if where is not None:
-            conditions.append(F.expr(_inside(where, schema)))
-        pairs = FrameBag(schema, self._frame.join(behind, _all(conditions), "inner"))
+        joined = self._frame.join(behind, _all(conditions), "inner")
+        pairs = FrameBag(schema, joined if where is None else rows_where(joined, where, _inside(schema)))
         weight = F.col(_WEIGHT) * F.col(_OTHER_WEIGHT)
         # Pairs of distinct tuples are distinct, and no product of weights is zero.
         return FrameBag(schema, pairs._select(pairs._columns(), weight), self._consolidated and other._consolidated)
@@ -225,6 +225,12 @@ def added_up(frame: DataFrame, columns: Iterable[SparkColumn | str], weight: str
     return frame.groupBy(*columns).agg(F.sum(weight).alias(weight)).where(F.col(weight) != 0)
 
 
+def _retyped(names: Iterable[str], frame: DataFrame) -> Schema:
+    """The columns under these names with the types that Spark gives them."""
+    types = [parse_type(field.dataType.simpleString()) for field in frame.schema.fields[:-1]]
+    return Schema(Column(name, type_) for name, type_ in zip(names, types, strict=True))
+
+
 def _name(position: int) -> str:
     return f"c{position}"
 
@@ -237,14 +243,21 @@ def _numbered(columns: Iterable[SparkColumn]) -> list[SparkColumn]:
     return [column.alias(_name(at)) for at, column in enumerate(columns)]
 
 
-def _inside(expression: Expression, schema: Schema) -> str:
-    """An expression's text over the columns' numbers."""
-    return expression.rename({name: _name(schema.position(name)) for name in expression.columns}).sql
+def _inside(schema: Schema) -> NameOf:
+    """From a column's name to its number."""
+    return lambda name: _name(schema.position(name))
 
 
 def _entering(column: SparkColumn, type_: Type) -> SparkColumn:
     """The gate for columns: no -0.0."""
     return F.when(column == 0, F.lit(0).cast(str(type_))).otherwise(column) if type_.is_fraction else column
+
+
+def without_minus_zero(frame: DataFrame) -> DataFrame:
+    """The same columns, fractions through the gate."""
+    types = [parse_type(field.dataType.simpleString()) for field in frame.schema.fields]
+    names = zip(frame.columns, types, strict=True)
+    return frame.select(*[_entering(F.col(backquoted(name)), type_).alias(name) for name, type_ in names])
 
 
 def _bigint(value: int) -> SparkColumn:

@@ -14,7 +14,6 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from weir.algebra.bag import WEIGHT
 from weir.algebra.quoting import ddl
@@ -23,7 +22,7 @@ from weir.algorithms.sweeping import ARRIVAL, width
 from weir.sweeping.lookups import Access
 from weir.sweeping.order import SweepOrder, SweptDelta
 from weir.sweeping.slices import MOST_ROWS
-from weir.sweeping.spark_expressions import RawTerm, raw_terms
+from weir.sweeping.spark_expressions import RawTerm, finished, raw_terms
 from weir.sweeping.task import ENVELOPE, RawRowsTask, StoringTask, SweepTask
 
 
@@ -66,10 +65,7 @@ def _raw_rows(spark: SparkSession, work: SweepTask, number: int, term: RawTerm) 
     raw = replace(work, orders={number: replace(order, view=term.view, numbering=numbering)})
     types = ddl((*term.schema, Column(ARRIVAL, BIGINT), Column(WEIGHT, BIGINT)))
     rows = spark.range(0, work.task_count, 1, work.task_count).mapInArrow(RawRowsTask(raw, number), types)
-    if term.condition is not None:
-        rows = rows.where(F.expr(term.condition.sql))
-    selected = [F.expr(expression.sql).alias(name) for name, expression in term.output]
-    return rows.select(*selected, ARRIVAL, WEIGHT)
+    return finished(rows, term, ARRIVAL, WEIGHT)
 
 
 def _collect(frame: DataFrame, results: list[SweptDelta]) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from weir.algebra.expression import Expression, column, conjunction
 from weir.algebra.quoting import ddl
 from weir.algebra.types import Column, Schema, parse_type
 from weir.algebra.view import Term, View
+from weir.spark.written import as_written, rows_where, with_slots
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,18 @@ def _named(view: View, term: Term) -> tuple[tuple[str, Expression], ...]:
     return tuple((name, expression) for name, (_, expression) in zip(view.columns, term.output, strict=True))
 
 
+def finished(rows: DataFrame, term: RawTerm, *extra: str) -> DataFrame:
+    """Spark's own selection and select list over raw rows; ``extra`` columns of the caller's are kept behind it."""
+    if term.condition is not None:
+        rows = rows_where(rows, term.condition, str)
+    expressions = [expression for _, expression in term.output]
+    slots = with_slots(rows, expressions, str)
+    selected = [as_written(expression, str).alias(name) for name, expression in term.output]
+    return slots.select(*selected, *extra)
+
+
 def schema_of_view(view: View, spark: SparkSession) -> Schema:
     """The view's columns with the types that Spark gives them."""
-    frames = []
-    for term in raw_terms(view):
-        empty = spark.createDataFrame([], ddl(term.schema))
-        frames.append(empty.select(*[F.expr(e.sql).alias(name) for name, e in term.output]))
+    frames = [finished(spark.createDataFrame([], ddl(term.schema)), term) for term in raw_terms(view)]
     fields = reduce(DataFrame.union, frames).schema.fields
     return Schema(Column(field.name, parse_type(field.dataType.simpleString())) for field in fields)

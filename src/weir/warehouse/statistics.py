@@ -51,10 +51,18 @@ def _statistics(footer: Any) -> dict[str, Any]:
             continue
         if all(s.has_null_count for s in stats):
             nulls[name] = sum(s.null_count for s in stats)
-        bounds = [(s.min, s.max) for s in stats if s.has_min_max]
+        bounds = [_bounds(s) for s in stats if s.has_min_max]
         if bounds and len(bounds) == len(stats) and all(_plain(value) for pair in bounds for value in pair):
             lows[name], highs[name] = _json(min(b[0] for b in bounds)), _json(max(b[1] for b in bounds))
     return {"numRecords": footer.num_rows, "minValues": lows, "maxValues": highs, "nullCount": nulls}
+
+
+def _bounds(statistics: Any) -> tuple[Any, Any]:
+    """Of one row group; None where Python has no such date, beyond the years 1 to 9999."""
+    try:
+        return statistics.min, statistics.max
+    except (OverflowError, ValueError):
+        return None, None
 
 
 def _plain(value: Any) -> bool:

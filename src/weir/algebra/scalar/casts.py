@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time
 from decimal import Decimal
 
-from weir.algebra.errors import TypeMismatch
+from weir.algebra.errors import TypeMismatch, UnsupportedExpression
 from weir.algebra.scalar import text_numbers as numbers
 from weir.algebra.scalar import text_times as times
 from weir.algebra.scalar.text_numbers import EXACT, Unreadable, bounded_decimal, bounded_integer, float32_of
@@ -54,13 +54,11 @@ def _fraction_to_integer(source: Type, target: Type) -> Cast:
     return cast
 
 
-def _fraction_to_decimal(source: Type, target: Type) -> Cast:
-    def cast(value: float) -> Decimal | None:
-        if not math.isfinite(value):
-            return None  # NULL, not an error, also in ANSI mode
-        return bounded_decimal(Decimal(repr(value)), target)
-
-    return cast
+def _as_java_writes(source: Type, target: Type) -> Cast:
+    """How many digits a float or double has as text depends on the version of Java; so does the decimal made of it."""
+    raise UnsupportedExpression(
+        f"{source} as {target}: Spark gives it the digits that Java writes, the in-memory evaluator does not know them"
+    )
 
 
 def _decimal_to_decimal(source: Type, target: Type) -> Cast:
@@ -108,10 +106,6 @@ def _timestamp_to_fraction(source: Type, target: Type) -> Cast:
     return lambda value: times.to_micros(value) / 1_000_000
 
 
-def _timestamp_to_decimal(source: Type, target: Type) -> Cast:
-    return lambda value: bounded_decimal(Decimal(repr(times.to_micros(value) / 1_000_000)), target)
-
-
 def _always(cast: Cast) -> Callable[[Type, Type], Cast]:
     return lambda source, target: cast
 
@@ -134,10 +128,9 @@ _CASTS: dict[tuple[str, str], Callable[[Type, Type], Cast | None]] = {
     ("decimal", "decimal"): _decimal_to_decimal,
     ("decimal", "string"): _always(numbers.write_decimal),
     ("decimal", "timestamp"): _always(lambda value: times.from_micros(_wrapped(int(EXACT.multiply(value, _MILLION))))),
-    ("float", "string"): _always(numbers.write_float),
-    ("double", "string"): _always(numbers.write_double),
+    **{(fraction, "string"): _as_java_writes for fraction in _FRACTIONS},
     **{(fraction, "integer"): _fraction_to_integer for fraction in _FRACTIONS},
-    **{(fraction, "decimal"): _fraction_to_decimal for fraction in _FRACTIONS},
+    **{(fraction, "decimal"): _as_java_writes for fraction in _FRACTIONS},
     **{(fraction, "timestamp"): _fraction_to_timestamp for fraction in _FRACTIONS},
     **{(one, other): _fraction_to_fraction for one in _FRACTIONS for other in _FRACTIONS},
     **{(exact, fraction): _exact_to_fraction for exact in ("integer", "decimal") for fraction in _FRACTIONS},
@@ -161,7 +154,7 @@ _CASTS: dict[tuple[str, str], Callable[[Type, Type], Cast | None]] = {
     ("date", "timestamp"): _always(lambda value: datetime.combine(value, _MIDNIGHT, UTC)),
     ("date", "timestamp_ntz"): _always(lambda value: datetime.combine(value, _MIDNIGHT)),
     ("timestamp", "integer"): _timestamp_to_integer,
-    ("timestamp", "decimal"): _timestamp_to_decimal,
+    ("timestamp", "decimal"): _as_java_writes,
     ("timestamp", "float"): _timestamp_to_fraction,
     ("timestamp", "double"): _timestamp_to_fraction,
     ("timestamp", "string"): _always(times.write_timestamp),

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from weir.algebra.errors import EvaluationError, WeirError
+from weir.algebra.errors import EvaluationError, UnsupportedExpression
 from weir.algebra.scalar.arithmetic import Operation
 from weir.algebra.scalar.casts import caster
-from weir.algebra.scalar.text_numbers import Unreadable
-from weir.algebra.types import BOOLEAN, NULL, Row, Type, Value
+from weir.algebra.scalar.text_numbers import BLANKS, Unreadable
+from weir.algebra.scalar.text_times import CLOCK_WORDS
+from weir.algebra.types import BOOLEAN, DATETIMES, NULL, STRING, Row, Type, Value
 
 Evaluate = Callable[[Row], Value]
 
@@ -24,6 +25,7 @@ class Compiled:
     column: int | None = None  # it is nothing but this column
     fixed: bool = False  # it is the same for every row, namely:
     constant: Value = None
+    fails: bool = False  # it would be fixed, but computing it fails
     literal: bool = False  # it is written as a literal (Spark types an integer literal beside a decimal by its digits)
 
 
@@ -41,6 +43,7 @@ TRUE, FALSE = constant(BOOLEAN, True), constant(BOOLEAN, False)
 def cast(operand: Compiled, target: Type, safe: bool = False) -> Compiled:
     """CAST, or TRY_CAST when ``safe``."""
     convert = caster(operand.type, target)
+    _leave_to_spark(operand, target)
     if convert is None:
         return replace(operand, type=target, literal=False)
     inner = operand.value
@@ -58,14 +61,40 @@ def cast(operand: Compiled, target: Type, safe: bool = False) -> Compiled:
     return _folded(Compiled(target, evaluate), operand)
 
 
+def _leave_to_spark(operand: Compiled, target: Type) -> None:
+    """A number or a text can become a date beyond the year 9999, which Python does not have.
+
+    Only of a constant it is known before.
+    """
+    source = operand.type
+    if target in DATETIMES and (source.is_numeric or source == STRING):
+        if not operand.fixed:
+            raise spark_alone(source, target, "which may be a year that Python does not have")
+        if source == STRING and str(operand.constant).strip(BLANKS).lower() in CLOCK_WORDS:
+            raise spark_alone(source, target, f"and '{operand.constant}' is what the clock says")
+
+
+def spark_alone(source: Type, target: Type, why: str) -> UnsupportedExpression:
+    return UnsupportedExpression(f"{source} as {target}, {why}: Spark evaluates it, the in-memory evaluator does not")
+
+
 def _folded(result: Compiled, *operands: Compiled) -> Compiled:
     """Computed once when the operands are fixed; unless that fails, for then it must fail only where it is reached."""
-    if not all(operand.fixed for operand in operands):
+    if not all(operand.fixed or operand.fails for operand in operands):
+        refuse_failing(*operands)
         return result
     try:
         return constant(result.type, result.value(()))
-    except WeirError:
-        return result
+    except EvaluationError:
+        return replace(result, fails=True)
+
+
+def refuse_failing(*operands: Compiled) -> None:
+    """A constant that fails, such as ``1 / 0``, fails Spark's whole query while it is planned, unless it stands in a
+    branch that may not be reached. Beside a NULL nothing here would look at it: so Spark shall decide.
+    """
+    if any(operand.fails for operand in operands):
+        raise UnsupportedExpression("a constant that fails: Spark decides when, the in-memory evaluator does not")
 
 
 def strict(type_: Type, operation: Operation, left: Compiled, right: Compiled) -> Compiled:

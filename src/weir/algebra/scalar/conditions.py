@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weir.algebra.errors import TypeMismatch
 from weir.algebra.scalar.coercion import common_type_of_all
-from weir.algebra.scalar.compiled import Compiled, Evaluate, cast, strict, unary
+from weir.algebra.scalar.compiled import Compiled, Evaluate, cast, refuse_failing, strict, unary
 from weir.algebra.scalar.operators import compare, for_comparison
 from weir.algebra.scalar.patterns import like_pattern
 from weir.algebra.types import BOOLEAN, NULL, STRING, Row, Type, Value
@@ -70,7 +70,9 @@ def member(operand: Compiled, choices: Sequence[Compiled]) -> Compiled:
     if type_ is None:
         types = ", ".join(str(choice.type) for choice in choices)
         raise TypeMismatch(f"{operand.type} cannot be compared with all of ({types}): cast them to one type")
+    refuse_failing(operand, *choices)
     value, elements = for_comparison(operand, type_).value, [for_comparison(choice, type_) for choice in choices]
+    refuse_failing(*elements)
     if all(element.fixed for element in elements):
         return Compiled(BOOLEAN, _in_constants(value, [element.constant for element in elements]))
     return Compiled(BOOLEAN, _in_list(value, [element.value for element in elements]))

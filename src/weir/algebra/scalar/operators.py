@@ -10,26 +10,34 @@ from weir.algebra.errors import TypeMismatch, UnsupportedExpression
 from weir.algebra.scalar import arithmetic as compute
 from weir.algebra.scalar.arithmetic import DIVISIONS, Operation
 from weir.algebra.scalar.coercion import as_decimal, common_type, decimal_result, promoted_string
-from weir.algebra.scalar.compiled import FALSE, TRUE, Compiled, cast, strict, strict_from_right, unary
+from weir.algebra.scalar.compiled import (
+    FALSE,
+    TRUE,
+    Compiled,
+    cast,
+    refuse_failing,
+    spark_alone,
+    strict,
+    strict_from_right,
+    unary,
+)
 from weir.algebra.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
     DATE,
+    DATETIMES,
     DOUBLE,
     INT,
     MAX_PRECISION,
     NULL,
     STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
     Row,
     Type,
     Value,
     decimal,
 )  # fmt: skip
 
-_DATETIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _BIGINT_BOUND = 2**63
 
 
@@ -38,7 +46,7 @@ _BIGINT_BOUND = 2**63
 
 def arithmetic(symbol: str, left: Compiled, right: Compiled) -> Compiled:
     """``left symbol right`` for ``+ - * / % div``."""
-    if left.type in _DATETIMES or right.type in _DATETIMES:
+    if left.type in DATETIMES or right.type in DATETIMES:
         return _date_arithmetic(symbol, left, right)
     left, right = _meet_in_numbers(symbol, left, right)
     if left.type.is_integer and right.type.is_integer:
@@ -96,19 +104,26 @@ def _apply(symbol: str, type_: Type, operation: Operation, left: Compiled, right
 def _date_arithmetic(symbol: str, left: Compiled, right: Compiled) -> Compiled:
     days = {"+": 1, "-": -1}.get(symbol)
     if left.type == DATE and _counts_days(right.type) and days:
-        return strict(DATE, compute.on_date_and_days(days), left, cast(right, INT))
+        return _moved(days, left, right)
     if right.type == DATE and _counts_days(left.type) and symbol == "+":
-        return strict(DATE, compute.on_date_and_days(1), right, cast(left, INT))
+        return _moved(1, right, left)
     if _makes_interval(symbol, left.type, right.type):
         what = f"{left.type} {symbol} {right.type} works with intervals"
         raise UnsupportedExpression(f"{what}: Spark evaluates it, the in-memory evaluator (simulator) does not")
     raise _no_arithmetic(symbol, left.type, right.type)
 
 
+def _moved(sign: int, start: Compiled, days: Compiled) -> Compiled:
+    """A date so many days later. Only of constants it is known beforehand that Python has such a date."""
+    if not (start.fixed and days.fixed):
+        raise spark_alone(days.type, DATE, "which may be a year that Python does not have")
+    return strict(DATE, compute.on_date_and_days(sign), start, cast(days, INT))
+
+
 def _makes_interval(symbol: str, left: Type, right: Type) -> bool:
     """Spark takes a NULL beside a datetime for an interval, and the difference of two datetimes is one."""
     if symbol == "-":
-        return {left, right} <= {*_DATETIMES, NULL, STRING}
+        return {left, right} <= {*DATETIMES, NULL, STRING}
     return symbol == "+" and NULL in (left, right)
 
 
@@ -145,6 +160,7 @@ def compare(symbol: str, left: Compiled, right: Compiled) -> Compiled:
 def same(left: Compiled, right: Compiled) -> Compiled:
     """``left <=> right``: equal, or both NULL. Both sides are always evaluated."""
     left, right = meet(left, right)
+    refuse_failing(left, right)
     one, other = left.value, right.value
     equal = (_NAN_AWARE if left.type.is_fraction else _COMPARISONS)["="]
 

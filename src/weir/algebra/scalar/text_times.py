@@ -1,7 +1,8 @@
 """Dates and timestamps as text, the way Spark reads and writes them, in a session whose time zone is UTC.
 
 Spark knows years far beyond 1 to 9999 and words such as 'now' or a bare time of day, which mean today's. Python's
-dates end at 9999 and the algebra has no clock, so those are refused with an error that says so, also inside TRY_CAST.
+dates end at 9999 and the algebra has no clock, so those are left to Spark. Only constants are read here: of any other
+text nobody knows beforehand what it will be (``weir.algebra.scalar.compiled``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from weir.algebra.errors import EvaluationError, UnsupportedExpression
+from weir.algebra.errors import UnsupportedExpression
 from weir.algebra.scalar.text_numbers import BLANKS, Unreadable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -102,8 +103,8 @@ def as_instant(moment: datetime, what: object) -> datetime:
         raise out_of_reach(what) from None
 
 
-def out_of_reach(what: object) -> EvaluationError:
-    return EvaluationError(f"{what}: Spark goes on, but the in-memory evaluator ends outside the years 1 to 9999")
+def out_of_reach(what: object) -> UnsupportedExpression:
+    return UnsupportedExpression(f"{what}: outside the years 1 to 9999 Spark goes on, the in-memory evaluator does not")
 
 
 def write_date(value: date) -> str:
