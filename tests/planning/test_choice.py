@@ -252,6 +252,13 @@ def test_the_crossover_is_where_the_costs_meet() -> None:
     assert maintaining(kept, sizes, limit - 1).cost < whole.cost <= maintaining(kept, sizes, limit).cost
 
 
+def test_empty_tables_have_no_crossover() -> None:
+    """Where a change costs nothing, recomputing never pays, and the explanation says so."""
+    nothing, pairs = dict.fromkeys(MANY, 0), "SELECT c.name, m.mail FROM crm.customer c CROSS JOIN crm.contact m"
+    assert crossover(view(pairs), TableSizes(nothing, CATALOG)) is None
+    assert any("costs nothing" in reason for reason in chosen(pairs, nothing).reasons)
+
+
 def test_a_lookup_without_an_index_reads_the_table() -> None:
     """Which shows in the estimate."""
     bare = Catalog.of([*CATALOG.tables.values(), table("crm.contact", "id bigint, customer bigint, mail string", "id")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +18,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.spark.arrow_bag import ArrowBag
 from weir.spark.frame_bag import FrameBag
+from weir.spark.frames import frame_of
 
 pytestmark = pytest.mark.spark
 
@@ -102,6 +104,14 @@ def test_unlike_types_of_one_family_meet(spark: SparkSession) -> None:
     mixed = decimals + ints
     assert mixed.schema == Schema.parse("n decimal(12,2)")
     assert dict(mixed.items()) == {(Decimal("1.00"),): 2, (Decimal("2.50"),): 1, (Decimal("2.00"),): 1}
+
+
+def test_an_empty_chunk_is_not_the_end(spark: SparkSession) -> None:
+    """A filter leaves chunks without rows; what comes after them is handed to Spark as well."""
+    rows = pa.table({"a": pa.array([1, 2], pa.int64())})
+    table = pa.concat_tables([rows, rows.slice(0, 0), rows])
+    assert table.column("a").num_chunks == 3
+    assert sorted(row["a"] for row in frame_of(spark, table, "a bigint").collect()) == [1, 1, 2, 2]
 
 
 def test_no_columns_and_no_keys(spark: SparkSession) -> None:

@@ -68,9 +68,11 @@ def _grouping(request: Request) -> RuleVerdict:
 def _recomputing(request: Request) -> RuleVerdict:
     """Whether it is cheaper; and over several sources, or where every state counts, it is only said."""
     limit, whole = crossover(request.view, request.sizes), recomputing(request.view, request.sizes)
-    if limit is None or whole is None:
+    if whole is None:
         unknown = ", ".join(map(str, request.sizes.unknown_tables(request.view)))
         return RuleVerdict(False, f"whether recomputing is cheaper is not known: no statistics of {unknown}")
+    if limit is None:
+        return RuleVerdict(False, "recomputing is dearer: a change finds empty tables, and costs nothing")
     cost = f"about {whole.read:,.0f} rows read for a batch of {request.changes} expected changes"
     if request.changes < limit:
         dearer = f"recomputing is dearer ({cost}); it would pay from about {limit:,} changes a batch on"

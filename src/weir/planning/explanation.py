@@ -85,11 +85,12 @@ class Explanation:
         yield f"  {cost.messages:,} messages: a question and an answer for each of {cost.questions:,} lookups"
         yield f"  about {cost.found:,.0f} rows found by key, {cost.read:,.0f} read in whole tables"
         yield f"  about {cost.written:,.0f} rows of the view added or removed"
-        if self.recomputing is None or self.crossover is None:
+        if self.recomputing is None:
             yield "  recomputing: not known, a source has no statistics of its tables"
-        else:
-            whole = f"{self.recomputing.read:,.0f} rows read, {self.recomputing.written:,.0f} written"
-            yield f"  recomputing: about {whole}; it pays from about {self.crossover:,} changes together on"
+            return
+        whole = f"{self.recomputing.read:,.0f} rows read, {self.recomputing.written:,.0f} written"
+        pays = "never pays" if self.crossover is None else f"pays from about {self.crossover:,} changes together on"
+        yield f"  recomputing: about {whole}; it {pays}"
 
     # -- for programs -------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import BIGINT, Column, Row, Schema, Type, parse_type
 from weir.spark.arrow_bag import ArrowBag
+from weir.spark.frames import frame_of
 from weir.spark.written import NameOf, as_written, rows_where, with_slots
 
 _WEIGHT, _OTHER_WEIGHT = "weight", "other_weight"
@@ -67,7 +68,7 @@ class FrameBag:
         """The same bag, handed to Spark."""
         columns = [f"{_name(at)} {type_}" for at, type_ in enumerate(bag.schema.types)]
         table = bag.table.rename_columns([*map(_name, range(len(bag.schema))), _WEIGHT])
-        frame = session.createDataFrame(table, ", ".join([*columns, f"{_WEIGHT} bigint"]))
+        frame = frame_of(session, table, ", ".join([*columns, f"{_WEIGHT} bigint"]))
         return cls(bag.schema, frame, consolidated=True)
 
     @classmethod

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Column as StoredColumn
 from weir.spark.frame_bag import added_up
+from weir.spark.frames import frame_of
 from weir.warehouse.arrow_engine import ArrowEngine, greatest
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT, missing_columns, stored_schema
 from weir.warehouse.delta_log import DeltaLog, State
@@ -135,7 +136,7 @@ class SparkEngine:
 
     def _local(self, rows: pa.Table) -> DataFrame:
         types = f"{ddl(self.schema)}, {HASH} bigint, {WEIGHT} bigint"
-        return self.spark.createDataFrame(rows, types)  # unasked, Spark would take a time without zone for an instant
+        return frame_of(self.spark, rows, types)
 
     def _summed(self, rows: DataFrame) -> DataFrame:
         return added_up(rows, [*self.names, HASH], WEIGHT)
