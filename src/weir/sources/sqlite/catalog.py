@@ -76,6 +76,8 @@ class TableShape:
     nullable: frozenset[str]  # the columns of it that may hold NULLs
     rowid: str | None  # the name by which the rowid can be read; None: there is none; "": columns hide every name of it
     unique: tuple[tuple[tuple[str, str], ...], ...]  # each a list of (column, collation)
+    partial: frozenset[str]  # the text of unique indexes over a part of the rows
+    defaults: Mapping[str, str]  # of columns that are never NULL: what REPLACE puts in place of NULL, as SQL
     unique_expressions: tuple[str, ...]  # names of unique indexes over expressions
     indexes: tuple[tuple[str, ...], ...]
 
@@ -112,17 +114,19 @@ def read_shape(database: sqlite3.Connection, table: str) -> TableShape | None:
     if named is None:
         return None
     (table,) = named
-    listed = "SELECT name, type, pk, \"notnull\" FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid"
+    listed = "SELECT name, type, pk, \"notnull\", dflt_value FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid"
     visible = database.execute(listed, (table,)).fetchall()
     columns = {name: declared for name, declared, *_ in visible}
-    key = tuple(name for pk, name in sorted((pk, name) for name, _, pk, _ in visible if pk))
+    key = tuple(name for pk, name in sorted((pk, name) for name, _, pk, *_ in visible if pk))
     indexes = _indexes(database, table)
     is_rowid = not any(index.origin == "pk" for index in indexes)  # an INTEGER PRIMARY KEY, which is never NULL
-    nullable = frozenset(name for name, _, pk, given in visible if pk and not given and not is_rowid)
+    nullable = frozenset(name for name, _, pk, given, _ in visible if pk and not given and not is_rowid)
     unique = [index for index in indexes if index.unique]
     return TableShape(
         table, columns, key, nullable, _rowid_name(database, table, columns),
         tuple(index.parts for index in unique if not index.of_expression),
+        frozenset(index.text for index in unique if index.partial),
+        {name: _literal(database, default) for name, _, _, given, default in visible if given and default is not None},
         tuple(index.name for index in unique if index.of_expression),
         _served(indexes, key if is_rowid else ()),
     )  # fmt: skip
@@ -134,6 +138,7 @@ class _Index:
     unique: bool
     origin: str  # "pk" where it keeps the primary key
     partial: bool
+    text: str  # empty where a constraint made it
     parts: tuple[tuple[str, str], ...]  # (column or '', collation) in order
 
     @property
@@ -142,12 +147,25 @@ class _Index:
 
 
 def _indexes(database: sqlite3.Connection, table: str) -> list[_Index]:
-    listed = database.execute('SELECT name, "unique", origin, partial FROM pragma_index_list(?)', (table,)).fetchall()
+    text = "(SELECT coalesce(sql, '') FROM sqlite_master WHERE type = 'index' AND sqlite_master.name = listed.name)"
+    listing = f'SELECT name, "unique", origin, partial, coalesce({text}, \'\') FROM pragma_index_list(?) AS listed'
+    listed = database.execute(listing, (table,)).fetchall()
     parts = "SELECT coalesce(name, ''), coll FROM pragma_index_xinfo(?) WHERE \"key\" ORDER BY seqno"
     return [
-        _Index(name, bool(unique), origin, bool(partial), tuple(database.execute(parts, (name,))))
-        for name, unique, origin, partial in listed
+        _Index(name, bool(unique), origin, bool(partial), text, tuple(database.execute(parts, (name,))))
+        for name, unique, origin, partial, text in listed
     ]
+
+
+def _literal(database: sqlite3.Connection, default: str) -> str:
+    """A column's default as SQL that can stand anywhere: a bare word, which SQLite takes for text, is quoted."""
+    if re.search(r"\(|\bcurrent_", default, re.IGNORECASE):
+        return f"({default})"  # it may be another value every time
+    try:
+        (literal,) = database.execute(f"SELECT quote({default})").fetchone()
+    except sqlite3.OperationalError:
+        (literal,) = database.execute("SELECT quote(?)", (default.strip('"'),)).fetchone()
+    return str(literal)
 
 
 def _served(indexes: Iterable[_Index], rowid: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
