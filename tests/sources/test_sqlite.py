@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from weir.algebra.catalog import ForeignKey, Relation
+from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
@@ -443,14 +443,14 @@ def test_killed_visitors_resume_exactly(path: Path, tmp_path: Path, writer: sqli
 
 
 def test_describe(source: SqliteSource, writer: sqlite3.Connection) -> None:
-    """Tables with types, keys, foreign keys and indexes; ours and SQLite's own are left out."""
+    """Tables with types, keys and indexes; ours and SQLite's own are left out."""
     run(writer, "CREATE TABLE odd (a, b NUMERIC, c DECIMAL(5,2), d INT UNIQUE)", "CREATE VIEW v AS SELECT 1")
     described = source.describe()
     tables = {table.relation.table: table for table in described.tables}
     assert list(tables) == ["item", "odd", "part"]
     assert str(tables["item"].schema) == "id bigint, name string, price double"
     assert tables["part"].key == ("item", "line")
-    assert tables["part"].foreign_keys == (ForeignKey(("item",), "item", ("id",)),)
+    assert tables["part"].foreign_keys == ()  # declared, and enforced for nobody who does not ask for it
     assert tables["part"].indexes == (("item", "line"), ("size",))
     assert tables["item"].indexes == (("id",),)
     assert described.unmapped == {Relation("shop", "odd"): {"a": "", "b": "NUMERIC"}}

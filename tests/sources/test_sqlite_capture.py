@@ -28,6 +28,25 @@ SHAPES = {
         (a INT UNIQUE ON CONFLICT REPLACE, b INT, c TEXT UNIQUE ON CONFLICT REPLACE)""",
     "partial and loose index": """CREATE TABLE t (a INT, b INT, c TEXT); CREATE UNIQUE INDEX u ON t (b) WHERE a > 1;
         CREATE UNIQUE INDEX v ON t (c COLLATE NOCASE)""",
+    "partial index over one column, about another": """CREATE TABLE t (a INT, b INT, c TEXT);
+        CREATE UNIQUE INDEX u ON t (b) WHERE a > 1""",
+    "index that is stricter than its column": """CREATE TABLE t (a INT, b INT, c TEXT COLLATE NOCASE);
+        CREATE UNIQUE INDEX u ON t (c COLLATE BINARY)""",
+    "default in place of NULL": "CREATE TABLE t (a INTEGER PRIMARY KEY, b INT NOT NULL DEFAULT 2 UNIQUE, c TEXT)",
+    "default that is a bare word": "CREATE TABLE t (a INT, b INT, c TEXT NOT NULL DEFAULT x UNIQUE) ",
+    "changed by foreign keys": """CREATE TABLE t
+        (a INTEGER PRIMARY KEY, b INT UNIQUE REFERENCES t ON DELETE SET NULL ON UPDATE CASCADE, c TEXT UNIQUE)""",
+    "changed by triggers that replace": """CREATE TABLE t (a INTEGER PRIMARY KEY, b INT UNIQUE, c TEXT);
+        CREATE TRIGGER one AFTER INSERT ON t WHEN NEW.b = 1
+            BEGIN UPDATE OR REPLACE t SET b = b + 1 WHERE a <> NEW.a; END;
+        CREATE TRIGGER two AFTER UPDATE ON t WHEN NEW.b = 3
+            BEGIN REPLACE INTO t VALUES (OLD.a + 1, OLD.b, 'two'); SELECT RAISE(IGNORE) WHERE NEW.a = 2; END;
+        CREATE TRIGGER three AFTER DELETE ON t BEGIN UPDATE t SET c = 'three' WHERE a = OLD.a + 1; END""",
+    "changed by triggers of a child": """CREATE TABLE t (a INTEGER PRIMARY KEY, b INT UNIQUE, c TEXT);
+        CREATE TABLE child (a INT REFERENCES t ON DELETE CASCADE);
+        CREATE TRIGGER add_child AFTER INSERT ON t BEGIN INSERT INTO child VALUES (NEW.a); END;
+        CREATE TRIGGER lose AFTER DELETE ON child WHEN OLD.a < 3
+            BEGIN UPDATE t SET b = b + 10 WHERE a = OLD.a + 1; UPDATE t SET c = 'lose' WHERE a > OLD.a; END""",
     "generated unique column": """CREATE TABLE t
         (a INT, b INT, c TEXT, g TEXT AS (lower(c)) UNIQUE, s INT AS (a + b) STORED UNIQUE)""",
     "column named rowid": "CREATE TABLE t (a INTEGER PRIMARY KEY, b INT, c TEXT, rowid INT DEFAULT 3 UNIQUE)",
@@ -73,7 +92,12 @@ def database(schema: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 @example(steps=[(0, 1, 1, "x"), (0, 2, 2, "y"), (1, 1, 2, "y")], recursive=False, together=False)
 @example(steps=[(0, 1, 1, "x"), (3, 1, 2, "x"), (8, 1, 4, "y"), (0, 3, 3, "z")], recursive=False, together=True)
 @example(steps=[(0, None, 0, None), (0, None, 0, None), (7, 0, 0, None)], recursive=False, together=False)
-@settings(max_examples=40, deadline=None)
+@example(steps=[(0, 0, 0, None), (0, 2, 0, "x"), (7, 2, 0, "x")], recursive=False, together=False)
+@example(steps=[(0, 1, None, "x"), (0, 2, 1, "y"), (1, 1, None, "z")], recursive=False, together=False)
+@example(steps=[(0, 1, 3, "x"), (0, 2, 2, "y"), (1, 1, 4, "z")], recursive=False, together=False)
+@example(steps=[(0, 1, 1, "x"), (0, 2, 2, "X"), (7, 1, 1, "X")], recursive=False, together=False)
+@example(steps=[(0, None, 1, None), (0, None, None, None), (10, 2, 1, None)], recursive=False, together=False)
+@settings(max_examples=30, deadline=None)
 def test_any_statements_replay_to_the_table(shape: str, steps: list[Step], recursive: bool, together: bool) -> None:
     """Inserts, upserts, REPLACE by key, constraint or update, IGNORE, key changes:
 
@@ -83,6 +107,7 @@ def test_any_statements_replay_to_the_table(shape: str, steps: list[Step], recur
     with database(SHAPES[shape]) as (path, writer):
         install(path, [name])
         writer.execute(f"PRAGMA recursive_triggers = {recursive}")
+        writer.execute("PRAGMA foreign_keys = ON")
         source = SqliteSource(SqliteOptions("shop", str(path)))
         names = [column for (column,) in writer.execute("SELECT name FROM pragma_table_xinfo(?)", (name,))]
         follower = ReplayedSource(source, {Relation("shop", name): names})

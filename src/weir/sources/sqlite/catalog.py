@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from weir.algebra import types as t
-from weir.algebra.catalog import ForeignKey, Relation, Table
+from weir.algebra.catalog import Relation, Table
 from weir.algebra.quoting import double_quoted
 
 _BY_NAME = {
@@ -31,6 +31,7 @@ _BY_AFFINITY = (  # in SQLite's own order: the first that occurs in the name dec
     (("BLOB", "BINARY"), t.BINARY),
     (("REAL", "FLOA", "DOUB"), t.DOUBLE),
 )
+_SPELLED = ("timestamp", "timestamp_ntz")  # one moment may be written with a blank or a T, and with zeros behind
 _LEAST_ROW = 8  # bytes
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 
@@ -71,17 +72,27 @@ class TableShape:
 
     name: str
     columns: Mapping[str, str]
-    key: tuple[str, ...]
+    key: tuple[str, ...]  # as declared
+    nullable: frozenset[str]  # the columns of it that may hold NULLs
     rowid: str | None  # the name by which the rowid can be read; None: there is none; "": columns hide every name of it
     unique: tuple[tuple[tuple[str, str], ...], ...]  # each a list of (column, collation)
+    partial: frozenset[str]  # the text of unique indexes over a part of the rows
+    defaults: Mapping[str, str]  # of columns that are never NULL: what REPLACE puts in place of NULL, as SQL
     unique_expressions: tuple[str, ...]  # names of unique indexes over expressions
     indexes: tuple[tuple[str, ...], ...]
-    foreign_keys: tuple[ForeignKey, ...]
 
     def described(self, source: str) -> Table:
+        """Without foreign keys: SQLite enforces them only for connections that ask for it, so nothing follows from one.
+        """
         mapped = ((name, mapped_type(declared)) for name, declared in self.columns.items())
         schema = t.Schema(t.Column(name, type_) for name, type_ in mapped if type_ is not None)
-        return Table(Relation(source, self.name), schema, self.key, self.foreign_keys, self.indexes)
+        return Table(Relation(source, self.name), schema, self._sure_key(), indexes=self.indexes)
+
+    def _sure_key(self) -> tuple[str, ...]:
+        """The key, if rows with equal values of ours in it are one row: no NULLs, and no value with two spellings."""
+        types = [mapped_type(self.columns[name]) for name in self.key]
+        sure = not self.nullable and all(type_ is not None and type_.name not in _SPELLED for type_ in types)
+        return self.key if sure else ()
 
     @property
     def unmapped(self) -> dict[str, str]:
@@ -103,32 +114,65 @@ def read_shape(database: sqlite3.Connection, table: str) -> TableShape | None:
     if named is None:
         return None
     (table,) = named
-    listed = "SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid"
+    listed = "SELECT name, type, pk, \"notnull\", dflt_value FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid"
     visible = database.execute(listed, (table,)).fetchall()
-    columns = {name: declared for name, declared, _ in visible}
-    key = tuple(name for pk, name in sorted((pk, name) for name, _, pk in visible if pk))
+    columns = {name: declared for name, declared, *_ in visible}
+    key = tuple(name for pk, name in sorted((pk, name) for name, _, pk, *_ in visible if pk))
     indexes = _indexes(database, table)
-    unique = tuple(parts for _, is_unique, parts in indexes if is_unique and all(name for name, _ in parts))
-    expressions = tuple(name for name, is_unique, parts in indexes if is_unique and not all(n for n, _ in parts))
+    is_rowid = not any(index.origin == "pk" for index in indexes)  # an INTEGER PRIMARY KEY, which is never NULL
+    nullable = frozenset(name for name, _, pk, given, _ in visible if pk and not given and not is_rowid)
+    unique = [index for index in indexes if index.unique]
     return TableShape(
-        table, columns, key, _rowid_name(database, table, columns), unique, expressions,
-        _served(indexes, key, columns), _foreign_keys(database, table),
+        table, columns, key, nullable, _rowid_name(database, table, columns),
+        tuple(index.parts for index in unique if not index.of_expression),
+        frozenset(index.text for index in unique if index.partial),
+        {name: _literal(database, default) for name, _, _, given, default in visible if given and default is not None},
+        tuple(index.name for index in unique if index.of_expression),
+        _served(indexes, key if is_rowid else ()),
     )  # fmt: skip
 
 
-_Index = tuple[str, bool, tuple[tuple[str, str], ...]]  # name, unique, (column or '', collation) in order
+@dataclass(frozen=True)
+class _Index:
+    name: str
+    unique: bool
+    origin: str  # "pk" where it keeps the primary key
+    partial: bool
+    text: str  # empty where a constraint made it
+    parts: tuple[tuple[str, str], ...]  # (column or '', collation) in order
+
+    @property
+    def of_expression(self) -> bool:
+        return not all(name for name, _ in self.parts)
 
 
 def _indexes(database: sqlite3.Connection, table: str) -> list[_Index]:
-    listed = database.execute('SELECT name, "unique" FROM pragma_index_list(?)', (table,)).fetchall()
+    text = "(SELECT coalesce(sql, '') FROM sqlite_master WHERE type = 'index' AND sqlite_master.name = listed.name)"
+    listing = f'SELECT name, "unique", origin, partial, coalesce({text}, \'\') FROM pragma_index_list(?) AS listed'
+    listed = database.execute(listing, (table,)).fetchall()
     parts = "SELECT coalesce(name, ''), coll FROM pragma_index_xinfo(?) WHERE \"key\" ORDER BY seqno"
-    return [(name, bool(is_unique), tuple(database.execute(parts, (name,)))) for name, is_unique in listed]
+    return [
+        _Index(name, bool(unique), origin, bool(partial), text, tuple(database.execute(parts, (name,))))
+        for name, unique, origin, partial, text in listed
+    ]
 
 
-def _served(indexes: Iterable[_Index], key: tuple[str, ...], columns: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """The columns of every index; an INTEGER PRIMARY KEY is the table itself and has none listed."""
-    served = {tuple(name for name, _ in parts) for _, _, parts in indexes if all(name for name, _ in parts)}
-    return tuple(sorted(served | ({key} if len(key) == 1 and columns[key[0]].upper() == "INTEGER" else set())))
+def _literal(database: sqlite3.Connection, default: str) -> str:
+    """A column's default as SQL that can stand anywhere: a bare word, which SQLite takes for text, is quoted."""
+    if re.search(r"\(|\bcurrent_", default, re.IGNORECASE):
+        return f"({default})"  # it may be another value every time
+    try:
+        (literal,) = database.execute(f"SELECT quote({default})").fetchone()
+    except sqlite3.OperationalError:
+        (literal,) = database.execute("SELECT quote(?)", (default.strip('"'),)).fetchone()
+    return str(literal)
+
+
+def _served(indexes: Iterable[_Index], rowid: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The columns of every index over all rows; an INTEGER PRIMARY KEY is the table itself and has none listed."""
+    whole = [index for index in indexes if not index.partial and not index.of_expression]
+    served = {tuple(name for name, _ in index.parts) for index in whole}
+    return tuple(sorted(served | ({rowid} if rowid else set())))
 
 
 def _rowid_name(database: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> str | None:
@@ -142,24 +186,6 @@ def _rowid_name(database: sqlite3.Connection, table: str, columns: Mapping[str, 
         except sqlite3.OperationalError:
             return None
     return ""
-
-
-def _foreign_keys(database: sqlite3.Connection, table: str) -> tuple[ForeignKey, ...]:
-    listed = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq'
-    pairs: dict[int, list[tuple[str, str, str]]] = {}
-    for number, other, mine, theirs in database.execute(listed, (table,)).fetchall():
-        pairs.setdefault(number, []).append((other, mine, theirs or ""))
-    return tuple(_foreign_key(database, parts) for parts in pairs.values())
-
-
-def _foreign_key(database: sqlite3.Connection, parts: list[tuple[str, str, str]]) -> ForeignKey:
-    """Without named columns it refers to the other table's key."""
-    other = parts[0][0]
-    references = tuple(theirs for _, _, theirs in parts)
-    if not all(references):
-        key = database.execute("SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk", (other,))
-        references = tuple(name for (name,) in key)
-    return ForeignKey(tuple(mine for _, mine, _ in parts), other, references)
 
 
 def about_rows(database: sqlite3.Connection, shape: TableShape) -> int | None:

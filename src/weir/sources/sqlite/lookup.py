@@ -1,4 +1,8 @@
-"""Lookups in SQLite: rows for given keys, every value bound, each matching row once."""
+"""Lookups in SQLite: rows for given keys, every value bound, each matching row once.
+
+An answer may hold more rows than asked for, never fewer: keys of a type that SQLite compares unlike Spark (text with a
+date, an integer with a double) ask for the whole table.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 from weir.algebra.hops import Lookup
 from weir.algebra.quoting import double_quoted, double_quoted_list
 from weir.algebra.types import Schema
-from weir.sources.sqlite.values import stored_forms
+from weir.sources.sqlite.values import as_it_is, key_forms
 
 MOST_BOUND = 30_000  # SQLite binds at most 32,766 values by default; beyond, keys go into a temporary table
 _Key = tuple[Any, ...]
@@ -23,25 +27,32 @@ def question(lookup: Lookup) -> str:
     return f"SELECT {columns} FROM {double_quoted(lookup.relation.table)}"
 
 
-def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key]:
-    """The keys, each given once, in every form that the table may hold them in.
+def bound_keys(lookup: Lookup, schema: Schema) -> list[_Key] | None:
+    """The keys, each given once, in every form that the table may hold them in; None where all rows must be asked for.
 
     NULL equals nothing, so it is not sent.
     """
-    assert lookup.keys is not None
-    types = [schema.type_of(name) for name in lookup.key_columns]
-    keys = [row for row, _ in lookup.keys.keep(lookup.key_columns).items() if None not in row]
-    if all(type_.name in ("bigint", "string", "binary", "double") for type_ in types):
+    if lookup.keys is None:
+        return None
+    given = lookup.keys.keep(lookup.key_columns)
+    keys = [row for row, _ in given.items() if None not in row]
+    types = zip(map(schema.type_of, lookup.key_columns), given.schema.types, strict=True)
+    ways = [key_forms(column, key) for column, key in types] if keys else []
+    if all(way is as_it_is for way in ways):
         return keys
-    forms = ([stored_forms(value, type_) for value, type_ in zip(row, types, strict=True)] for row in keys)
-    return [key for form in forms for key in product(*form)]
+    known = [way for way in ways if way is not None]
+    if len(known) < len(ways):
+        return None
+    return [key for row in keys for key in product(*(way(value) for way, value in zip(known, row, strict=True)))]
 
 
-def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key], fetch: FetchRows) -> list[Any]:
+def rows_for(database: sqlite3.Connection, lookup: Lookup, keys: Sequence[_Key] | None, fetch: FetchRows) -> list[Any]:
     """The rows whose key columns are among ``keys``, by IN:
 
-    a row that two keys match under a loose collation comes once.
+    a row that two keys match under a loose collation comes once. Without keys all rows.
     """
+    if keys is None:
+        return fetch(database, question(lookup), ())
     if not keys:
         return []
     try:

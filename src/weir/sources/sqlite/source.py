@@ -370,10 +370,7 @@ class SqliteSource(Source):
 
     def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> pa.Table:
         schema = self._watched[lookup.relation]
-        if lookup.keys is None:
-            rows = fetch(database, question(lookup))
-        else:
-            rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
+        rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
         return as_table(rows, schema.only(lookup.columns), lookup.relation)
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:

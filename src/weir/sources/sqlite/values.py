@@ -2,7 +2,7 @@
 
 A SQLite column may hold any kind of value, whatever its declaration. A value that is not of the column's type is
 refused with its table, column and row; it is never bent. A value of ours that is looked up goes the other way:
-``stored_forms`` gives every form in which a column may hold it, so that a lookup misses none.
+``key_forms`` gives every form in which a column may hold it, so that a lookup misses none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from weir.sources.sqlite.bulk import at_once
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.(\d{3}|\d{6}))?(Z|\+00:00)?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+STORED_AS_THEY_ARE = ("bigint", "string", "binary", "double")
 
 
 class Misfit(TypeMismatch):
@@ -51,6 +53,34 @@ def _converted(at: int, value: Any, type_: Type, convert: Callable[[Any], Value]
         return normalise(convert(value), type_)
     except (ValueError, ArithmeticError, TypeMismatch):
         raise Misfit(at, value, type_) from None
+
+
+Forms = Callable[[Value], tuple[Any, ...]]
+
+
+def key_forms(column: Type, key: Type) -> Forms | None:
+    """How keys of type ``key`` are bound for a column; None where SQLite would compare the two unlike Spark.
+
+    Numbers without a fraction's rounding compare by value, whatever their types.
+    """
+    if column.is_integer and key.name == "decimal":
+        return _whole_number
+    exact_numbers = {column.family, key.family} <= {"integer", "decimal"}
+    if not exact_numbers and column.family != key.family:
+        return None
+    if column.name in STORED_AS_THEY_ARE:
+        return as_it_is
+    return partial(stored_forms, type_=column)
+
+
+def as_it_is(value: Value) -> tuple[Any, ...]:
+    return (value,)
+
+
+def _whole_number(value: Decimal) -> tuple[Any, ...]:
+    """Nothing for a number that no integer column holds."""
+    whole = int(value)
+    return (whole,) if whole == value and -(2**63) <= whole < 2**63 else ()
 
 
 def stored_forms(value: Value, type_: Type) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
 from weir.sources.source import LOAD_AGAIN, Description, Finding, LoadAgain, SchemaChanged, SourceError
-from weir.sources.sqlite.capture import INSTALL, active, intact, obstacle
+from weir.sources.sqlite.capture import INSTALL, active, fault, obstacle
 from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, read_shape, table_names
 
 
@@ -50,11 +50,7 @@ def capture_problem(database: sqlite3.Connection, shape: TableShape) -> str:
         capture = None
     if capture is None:
         return "is not captured"
-    if not intact(database, capture):
-        return "has lost triggers that capture its changes, or they were altered"
-    if not set(shape.unique) <= capture.unique:
-        return "has a new unique key that its triggers do not know"
-    return obstacle(database, shape)
+    return fault(database, shape, capture) or obstacle(database, shape)
 
 
 def watched_schema(database: sqlite3.Connection, relation: Relation, names: Sequence[str]) -> Schema:
