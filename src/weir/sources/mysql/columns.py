@@ -52,6 +52,7 @@ class MysqlColumn:
     fraction: int = 0  # digits of a second
     length: int = 0  # bytes
     characters: str | None = None
+    collation: str | None = None
     generated: str = ""
 
     @property
@@ -204,6 +205,8 @@ def log_finish(column: MysqlColumn, type_: t.Type, tables: CharacterTables) -> v
 
 def _log_text(column: MysqlColumn, tables: CharacterTables) -> v.Finish:
     assert column.characters is not None
+    if column.characters == "ucs2":
+        return v.ucs2
     if column.characters in CODECS:
         return v.encoded(CODECS[column.characters])
     return v.utf8 if column.characters in UTF8 else v.by_table(tables[column.characters])

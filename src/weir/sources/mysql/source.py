@@ -340,7 +340,11 @@ class MysqlSource(Source):
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._in_snapshot(life.LOOK) as reader:
-            return tuple(reader.answer(lookup, self._asking(lookup.relation, lookup.columns)) for lookup in lookups)
+            return tuple(self._answer(reader, lookup) for lookup in lookups)
+
+    def _answer(self, reader: Reader, lookup: Lookup) -> pa.Table:
+        columns, keys = (self._asking(lookup.relation, names) for names in (lookup.columns, lookup.key_columns))
+        return reader.answer(lookup, columns, keys, self._characters)
 
     def parts(self) -> tuple[Partition, ...]:
         with self._in_snapshot(life.LOOK):

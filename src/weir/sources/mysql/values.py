@@ -127,6 +127,14 @@ def encoded(codec: str) -> Finish:
     return finish
 
 
+def ucs2(values: Values) -> pa.Array:
+    """Two bytes a character: a pair of surrogates, one character of UTF-16, is none here."""
+    for value in values:
+        if value is not None and len(str(value, "utf-16-be", "replace")) != len(value) // 2:
+            raise BadValue(repr(bytes(value)[:60]))
+    return encoded("utf-16-be")(values)
+
+
 def by_table(table: str) -> Finish:
     """One byte, one character: ``table`` has the 256 characters, as the server itself converts them."""
     decode = codecs.charmap_decode
