@@ -32,10 +32,10 @@ BATCHES_OF_TUPLES = (1, 8, 64)
 _MOST_BYTES = 1 << 20  # of keys per statement; the smallest max_allowed_packet in use is far above
 
 
-Question = tuple[str, list[Any]]  # a condition and the values bound in it
+BoundCondition = tuple[str, list[Any]]  # a condition and the values bound in it
 
 
-def asked(lookup: Lookup, columns: Sequence[MysqlColumn], characters: CharacterTables) -> Iterator[Question] | None:
+def asked(lookup: Lookup, columns: Sequence[MysqlColumn], characters: CharacterTables) -> Iterator[BoundCondition] | None:
     """What to ask for, one after the other; None: the whole table. ``columns`` are the lookup's key columns."""
     if lookup.keys is None:
         return None
@@ -45,7 +45,7 @@ def asked(lookup: Lookup, columns: Sequence[MysqlColumn], characters: CharacterT
     return _questions(columns, list(_batches(dict.fromkeys(map(sendable, keys)), columns)))
 
 
-def _questions(columns: Sequence[MysqlColumn], batches: Sequence[Sequence[Row]]) -> Iterator[Question]:
+def _questions(columns: Sequence[MysqlColumn], batches: Sequence[Sequence[Row]]) -> Iterator[BoundCondition]:
     exactly = len(batches) > 1 and any(column.characters for column in columns)
     for batch in batches:
         where, values = condition(columns, len(batch)), [value for key in batch for value in key]
