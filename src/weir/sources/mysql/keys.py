@@ -35,7 +35,9 @@ _MOST_BYTES = 1 << 20  # of keys per statement; the smallest max_allowed_packet 
 BoundCondition = tuple[str, list[Any]]  # a condition and the values bound in it
 
 
-def asked(lookup: Lookup, columns: Sequence[MysqlColumn], characters: CharacterTables) -> Iterator[BoundCondition] | None:
+def asked(
+    lookup: Lookup, columns: Sequence[MysqlColumn], characters: CharacterTables
+) -> Iterator[BoundCondition] | None:
     """What to ask for, one after the other; None: the whole table. ``columns`` are the lookup's key columns."""
     if lookup.keys is None:
         return None
