@@ -427,8 +427,7 @@ class MysqlSource(Source):
         self._end_snapshot()
 
     def _new_stream(self, by_gtid: bool) -> LogStream:
-        folded = {(name.lower() if self._fold_case else name): table for name, table in self._watched.items()}
-        assembler = GroupAssembler(self.name, self.options.database, folded, self._fold_case)
+        assembler = GroupAssembler(self.name, self.options.database, self._watched, self._fold_case)
         self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
         return self._stream
 
