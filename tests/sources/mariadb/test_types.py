@@ -93,6 +93,7 @@ CASES: list[tuple[str, t.Type, list[tuple[str, Any]]]] = [
         [("'b''c'", "b'c"), ("'d\\\\e'", "d\\e"), ("'f,g'", "f,g"), ("'☃'", "☃"), ("0", "")],
     ),
     ("SET('x','y','z')", t.STRING, [("'z,x'", "x,z"), ("''", ""), ("'y'", "y")]),
+    ("ENUM('compressed','unsigned','/* mariadb-5.3 */')", t.STRING, [("'unsigned'", "unsigned")]),
     ("SET('é','☃') CHARACTER SET utf8mb4", t.STRING, [("'☃,é'", "é,☃")]),
 ]
 

@@ -246,7 +246,7 @@ class GroupAssembler:
                 "not tell which rows changed. "
                 f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, then {LOAD_AGAIN}"
             )
-        if what.kind == "moves" and not self._nameless_rows(what.table):
+        if what.kind == "moves" and not self._nameless_rows(what.table) and not self.watched[what.table].has_old:
             self._moved[what.table] = text
         elif what.kind in ("moves", "change"):
             raise self._changed(what.table, text)

@@ -113,7 +113,8 @@ class MysqlSource(Source):
         if known.refusal:
             raise SourceError(f"table {relation} cannot be used: {known.refusal}")
         types = tuple(self._usable_type(relation, known, name) for name in names)
-        return WatchedMysqlTable(relation, tuple(known.columns[name] for name in names), types)
+        needed = tuple(known.columns[name] for name in names)
+        return WatchedMysqlTable(relation, needed, types, tuple(known.columns.values()))
 
     def _usable_type(self, relation: Relation, known: Known, name: str) -> Type:
         if name not in known.columns:
