@@ -94,7 +94,7 @@ class MysqlOptions:
                 connect_timeout=self.connect_seconds,
                 ssl=self._tls_context(),
                 ssl_disabled=not self.encrypted,
-                init_command="SET time_zone = '+00:00', sql_mode = ''",
+                init_command="SET time_zone = '+00:00', sql_mode = '', sql_quote_show_create = 1",
                 **more,
             )
         except (pymysql.MySQLError, OSError) as problem:
