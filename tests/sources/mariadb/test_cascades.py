@@ -22,7 +22,7 @@ def test_every_rule(place: Place) -> None:
         with pytest.raises(SourceError, match=REFUSED.format(f"c{number}")):
             place.source({f"c{number}": ("a",)})
     free = [f"c{len(HIDDEN) + number}" for number in range(len(OPEN))]
-    source = place.source({"p": ("a",), **{name: ("a", "p") for name in free}})
+    source = place.source({"p": ("a",), **dict.fromkeys(free, ("a", "p"))})
     place.run("INSERT INTO p VALUES (1), (2)", *(f"INSERT INTO {name} VALUES (1, 1)" for name in free))
     place.run(*(f"DELETE FROM {name}" for name in free), "DELETE FROM p WHERE a = 1")
     visit = source.visit()
