@@ -205,3 +205,17 @@ def test_fuzzed_statements_never_break_the_reader(text: str) -> None:
             "change",
             "data",
         )
+
+
+def test_a_limit_that_the_server_sets_on_answers_does_not_hold(place: Place) -> None:
+    """sql_select_limit, a default for new sessions, would cut loads and answers without a word."""
+    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t SELECT seq FROM seq_1_to_9")
+    place.run("SET GLOBAL sql_select_limit = 2")
+    try:
+        source = place.source({"t": ("a",)}, load=False)
+        parts = [batch for part in source.load().partitions for batch in source.read(part)]
+        source.end_load()
+        _, (answer,) = ask(source, [whole("t", "a")])
+    finally:
+        place.run("SET GLOBAL sql_select_limit = 18446744073709551615")
+    assert (sum(batch.num_rows for batch in parts), answer.num_rows) == (9, 9)
