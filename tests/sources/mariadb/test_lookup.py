@@ -16,7 +16,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.proving.oracle import ask, rows_of
-from weir.sources.mysql.lookup import BATCHES, _condition, sendable
+from weir.sources.mysql.keys import BATCHES, condition, sendable
 from weir.sources.mysql.source import MysqlSource
 
 FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -87,12 +87,13 @@ def test_whether_an_index_serves(place: Place) -> None:
         "INSERT INTO t SELECT seq, seq, seq, seq FROM seq_1_to_5000",
         "ANALYZE TABLE t",
     )
-    (table,) = place.source({"t": ("a", "b", "c")}).describe().tables
+    source = place.source({"t": ("a", "b", "c")})
+    (table,) = source.describe().tables
     assert table.indexes == (("a",), ("c", "b"))
     for columns, indexed in ((("a",), True), (("b",), False), (("c",), True), (("c", "b"), True), (("d",), False)):
-        condition = _condition(columns, 8).replace("?", "%s")
+        where = condition(source._asking(Relation("shop", "t"), columns).columns, 8).replace("?", "%s")
         values = tuple(number for number in range(8) for _ in columns)
-        ((_, _, _, way, *_),) = place.run(f"EXPLAIN SELECT d FROM t WHERE {condition}", values=values)
+        ((_, _, _, way, *_),) = place.run(f"EXPLAIN SELECT d FROM t WHERE {where}", values=values)
         assert (way == "range") is indexed
 
 
@@ -204,3 +205,17 @@ def test_fuzzed_statements_never_break_the_reader(text: str) -> None:
             "change",
             "data",
         )
+
+
+def test_a_limit_that_the_server_sets_on_answers_does_not_hold(place: Place) -> None:
+    """sql_select_limit, a default for new sessions, would cut loads and answers without a word."""
+    place.run("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t SELECT seq FROM seq_1_to_9")
+    place.run("SET GLOBAL sql_select_limit = 2")
+    try:
+        source = place.source({"t": ("a",)}, load=False)
+        parts = [batch for part in source.load().partitions for batch in source.read(part)]
+        source.end_load()
+        _, (answer,) = ask(source, [whole("t", "a")])
+    finally:
+        place.run("SET GLOBAL sql_select_limit = 18446744073709551615")
+    assert (sum(batch.num_rows for batch in parts), answer.num_rows) == (9, 9)

@@ -87,7 +87,7 @@ class NumberedLog(PostgresTriggersSource):
         shown = [
             seq
             for table in found
-            for seq, xid in zip(table["__seq"].to_pylist(), table["__xid"].to_pylist(), strict=True)
+            for seq, xid in zip(table.seqs.to_pylist(), table.xids.to_pylist(), strict=True)
             if position.snapshot.shows(xid)
         ]
         self._last = max(shown, default=0)
@@ -95,5 +95,5 @@ class NumberedLog(PostgresTriggersSource):
     def _log_within(self, connection: PostgresConnection, snapshot: PostgresSnapshot, quiet: bool) -> Any:
         found = super()._log_within(connection, snapshot, quiet)
         tables = found[1].values() if found is not None else ()
-        self._last = max([self._last, *(seq for table in tables for seq in table["__seq"].to_pylist())])
+        self._last = max([self._last, *(seq for table in tables for seq in table.seqs.to_pylist())])
         return found

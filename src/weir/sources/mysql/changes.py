@@ -11,20 +11,29 @@ import pyarrow as pa
 from weir.algebra.arrow_types import arrow_type
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Type
+from weir.sources.mysql import old_temporals
 from weir.sources.mysql.columns import CharacterTables, MysqlColumn, log_finish
 from weir.sources.mysql.events import LogColumn, RowsPart, TableMap
-from weir.sources.mysql.rows import Decode, Layout, compile_layout
+from weir.sources.mysql.rows import Decode, Field, Layout, compile_layout
 from weir.sources.mysql.values import BadValue, Finish
 from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, SchemaChanged, SourceError
 
 
 @dataclass(frozen=True)
 class WatchedMysqlTable:
-    """A table in use: the needed columns in the order the views want them, each with our type."""
+    """A table in use: the needed columns in the order the views want them, each with our type; and ``all_columns`` in
+    the table's order.
+    """
 
     relation: Relation
     columns: tuple[MysqlColumn, ...]
     types: tuple[Type, ...]
+    all_columns: tuple[MysqlColumn, ...] = ()
+
+    @property
+    def has_old(self) -> bool:
+        """Whether the width of its rows in the log depends on what the catalogue says of its columns."""
+        return any(column.is_old for column in self.all_columns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,6 +97,8 @@ def _changed(watched: WatchedMysqlTable, what: str) -> SchemaChanged:
 
 
 def _field(watched: WatchedMysqlTable, table: TableMap, at: int, places: Mapping[int, int]) -> Any:
+    if table.columns[at].type in old_temporals.NUMBERS.values():
+        return replace(_old_field(watched, table, at), kept=at in places)
     known = table.columns[at].field
     if known is None:
         raise SourceError(
@@ -98,6 +109,17 @@ def _field(watched: WatchedMysqlTable, table: TableMap, at: int, places: Mapping
         return replace(known, kept=False)
     unsigned = watched.columns[places[at]].unsigned
     return replace(known, fixed=known.fixed.upper()) if unsigned and known.fixed in tuple("bhiq") else known
+
+
+def _old_field(watched: WatchedMysqlTable, table: TableMap, at: int) -> Field:
+    """The log tells that a column has the old format, not how wide it is."""
+    if table.names is None:
+        found = next((column for column in watched.all_columns if column.place == at), None)
+    else:
+        found = next((column for column in watched.all_columns if column.name == table.names[at]), None)
+    if found is None or not found.is_old or found.type_number != table.columns[at].type:
+        raise _changed(watched, "a date or time in the old format of MariaDB 5.3 was there, or has come")
+    return Field(f"{old_temporals.width(found.kind, found.fraction)}s")
 
 
 @dataclass

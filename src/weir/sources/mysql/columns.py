@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weir.algebra import types as t
 from weir.algebra.arrow_types import arrow_type
+from weir.sources.mysql import old_temporals
 from weir.sources.mysql import values as v
 from weir.sources.mysql.rows import Field
 
@@ -52,6 +53,7 @@ class MysqlColumn:
     fraction: int = 0  # digits of a second
     length: int = 0  # bytes
     characters: str | None = None
+    collation: str | None = None
     generated: str = ""
 
     @property
@@ -59,8 +61,15 @@ class MysqlColumn:
         return "unsigned" in self.declared.lower() or "zerofill" in self.declared.lower()
 
     @property
+    def is_old(self) -> bool:
+        """Whether it is a date or time in the format of MariaDB 5.3."""
+        return self.kind in old_temporals.NUMBERS and old_temporals.MARK in self.declared
+
+    @property
     def type_number(self) -> int:
         """The number the binlog's table map must give; another one means that the table has changed."""
+        if self.is_old:
+            return old_temporals.NUMBERS[self.kind]
         return TYPE_NUMBERS.get(self.kind, BLOB)
 
     @property
@@ -68,7 +77,7 @@ class MysqlColumn:
         """What the table map must say of the type beside its number; None where nothing depends on it."""
         if self.kind == "decimal":
             return self.precision << 8 | (self.scale or 0)
-        return self.fraction if self.kind in ("datetime", "timestamp") else None
+        return self.fraction if self.kind in ("datetime", "timestamp") and not self.is_old else None
 
     @property
     def answer_number(self) -> int:
@@ -89,7 +98,7 @@ def _unquote(match: re.Match[str]) -> str:
 def our_type(column: MysqlColumn) -> t.Type | str:
     """Our type, or a text that says why there is none."""
     kind = column.kind
-    if "compressed" in column.declared.lower():
+    if "compressed" in column.declared.lower() and kind not in ("enum", "set"):
         return f"{column.declared}: compressed columns are not decoded; make the column uncompressed"
     if column.generated == "virtual":
         return f"{column.declared}: a virtual generated column is not in the change log; make it STORED"
@@ -187,6 +196,8 @@ def log_finish(column: MysqlColumn, type_: t.Type, tables: CharacterTables) -> v
         return v.mapped(v.year, arrow)
     if column.kind == "date":
         return _through(v.date_in_log, pa.int32(), arrow)
+    if column.is_old:
+        return _through(old_temporals.in_log(column.kind, column.fraction), pa.int64(), arrow)
     if column.kind == "datetime":
         return _through(v.datetime_in_log, pa.int64(), arrow)
     if column.kind == "timestamp":
@@ -204,6 +215,8 @@ def log_finish(column: MysqlColumn, type_: t.Type, tables: CharacterTables) -> v
 
 def _log_text(column: MysqlColumn, tables: CharacterTables) -> v.Finish:
     assert column.characters is not None
+    if column.characters == "ucs2":
+        return v.ucs2
     if column.characters in CODECS:
         return v.encoded(CODECS[column.characters])
     return v.utf8 if column.characters in UTF8 else v.by_table(tables[column.characters])

@@ -90,8 +90,8 @@ class MysqlCatalogue:
         for table, *column in self.rows(
             "SELECT table_name, column_name, data_type, column_type, numeric_precision, numeric_scale, "
             "datetime_precision, character_octet_length, "
-            "character_set_name, extra FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, "
-            "ordinal_position",
+            "character_set_name, collation_name, extra FROM information_schema.columns "
+            "WHERE table_schema = %s ORDER BY table_name, ordinal_position",
             self._database,
         ):
             if table in known:
@@ -264,7 +264,7 @@ def has_right(grants: Sequence[str], right: str, database: str = "") -> bool:
 
 
 def _column(row: Sequence[Any], place: int) -> MysqlColumn:
-    name, kind, declared, precision, scale, fraction, length, characters, extra = row
+    name, kind, declared, precision, scale, fraction, length, characters, collation, extra = row
     generated = "virtual" if "VIRTUAL" in (extra or "").upper() else ""
     return MysqlColumn(
         name,
@@ -276,6 +276,7 @@ def _column(row: Sequence[Any], place: int) -> MysqlColumn:
         int(fraction or 0),
         int(length or 0),
         characters,
+        collation,
         generated,
     )
 

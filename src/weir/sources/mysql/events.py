@@ -126,7 +126,7 @@ class LogColumn:
 
     @cached_property
     def field(self) -> Field | None:
-        """How its values lie in a row; None for a type we do not know."""
+        """How its values lie in a row; None for a type we do not know, or whose width the log does not tell."""
         return _field(self.type, self.detail)
 
 
@@ -151,12 +151,9 @@ _FIXED = {
     3: "i",
     4: "f",
     5: "d",
-    7: "4s",
     8: "q",
     9: "3s",
     10: "3s",
-    11: "3s",
-    12: "8s",
     13: "B",
     6: "0s",
 }

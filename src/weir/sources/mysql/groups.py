@@ -15,7 +15,7 @@ from weir.algebra.catalog import Relation
 from weir.sources.mysql import events as e
 from weir.sources.mysql.changes import DecodingPlan, WatchedMysqlTable, plan_rows
 from weir.sources.mysql.position import BinlogPlace, Gtids
-from weir.sources.mysql.statements import Meaning, meaning
+from weir.sources.mysql.statements import Meaning, folding, meaning
 from weir.sources.mysql.two_phase import Before
 from weir.sources.source import LOAD_AGAIN, LoadAgain, SchemaChanged, SourceError
 
@@ -50,9 +50,10 @@ class GroupAssembler:
     def __init__(self, source: str, database: str, watched: Mapping[str, WatchedMysqlTable], fold_case: bool) -> None:
         self.source = source
         self.database = database
-        self.watched = watched  # by table name, in lower case when ``fold_case``
         self.fold_case = fold_case
-        self.needed = {name.lower(): {n.lower() for n in table.names} for name, table in watched.items()}
+        self._folded = folding(fold_case)
+        self.watched = {self._folded(name): table for name, table in watched.items()}
+        self.needed = {name: {n.lower() for n in table.names} for name, table in self.watched.items()}
         self.ready: list[EventGroup] = []
         self.prepared: dict[str, EventGroup] = {}
         self.gtids: Gtids = {}
@@ -61,7 +62,7 @@ class GroupAssembler:
             str, BinlogPlace | None
         ] = {}  # committed XA transactions that may not be visible yet -> where
         self.is_delivered: Includes = lambda end, gtid: False
-        # Tables (in lower case) that views follow only after a later position; None: after the next visit's.
+        # Tables that views follow only after a later position; None: after the next visit's.
         self.late: dict[str, Includes | None] = {}
         self._group: EventGroup | None = None
         self._maps: dict[int, tuple[bytes, e.TableMap | None]] = {}
@@ -126,9 +127,6 @@ class GroupAssembler:
         database, name = self._folded(table.database), self._folded(table.table)
         return database == self._folded(self.database) and name in self.watched
 
-    def _folded(self, name: str) -> str:
-        return name.lower() if self.fold_case else name
-
     def _rows(self, event: e.BinlogEvent) -> None:
         number = e.table_number(event)
         if number == e.NO_TABLE:
@@ -144,7 +142,7 @@ class GroupAssembler:
     def _plan(self, body: bytes, table: e.TableMap, part: e.RowsPart) -> DecodingPlan:
         plan = self._plans.get((body, part.present[0]))
         if plan is None:
-            if table.names is None and (text := self._moved.get(table.table.lower())):
+            if table.names is None and (text := self._moved.get(self._folded(table.table))):
                 raise self._changed(table.table, text)
             plan = plan_rows(self.watched[self._folded(table.table)], table, part.present[0])
             self._plans[body, part.present[0]] = plan
@@ -194,9 +192,11 @@ class GroupAssembler:
         group.truncated = [relation for relation in group.truncated if not self._is_late(relation.table, end, gtid)]
 
     def _is_late(self, table: str, end: BinlogPlace, gtid: e.Gtid | None) -> bool:
-        if table.lower() not in self.late:
+        """``table`` in any spelling that the server takes for it."""
+        watched = self.watched.get(self._folded(table))
+        if watched is None or watched.relation.table not in self.late:
             return False
-        before = self.late[table.lower()]
+        before = self.late[watched.relation.table]
         return before is None or before(end, gtid)
 
     def _query(self, event: e.BinlogEvent, begin: BinlogPlace, end: BinlogPlace) -> None:
@@ -206,7 +206,7 @@ class GroupAssembler:
             self._open(begin)
         elif text == "COMMIT":
             self._finish(end)
-        elif (what := meaning(text, default, self.database, self.needed)).kind == "control":
+        elif (what := meaning(text, default, self.database, self.needed, self.fold_case)).kind == "control":
             self._control(text, begin, end)
         else:
             self._act(what, text, end)
@@ -246,7 +246,7 @@ class GroupAssembler:
                 "not tell which rows changed. "
                 f"Run SET GLOBAL binlog_format = 'ROW', see that no session changes it, then {LOAD_AGAIN}"
             )
-        if what.kind == "moves" and not self._nameless_rows(what.table):
+        if what.kind == "moves" and not self._nameless_rows(what.table) and not self.watched[what.table].has_old:
             self._moved[what.table] = text
         elif what.kind in ("moves", "change"):
             raise self._changed(what.table, text)
@@ -259,15 +259,14 @@ class GroupAssembler:
         )
 
     def _truncate(self, name: str) -> None:
-        relation = next(table.relation for key, table in self.watched.items() if key.lower() == name)
         if self._group is None:
             raise SourceError(f"source {self.source}: TRUNCATE outside a transaction in the binlog; {LOAD_AGAIN}")
-        self._group.truncated.append(relation)
+        self._group.truncated.append(self.watched[name].relation)
 
     def _nameless_rows(self, table: str) -> bool:
         """Whether rows of this table came without the columns' names."""
         maps = (known for known in self._known_maps.values() if known is not None)
-        return any(known.table.lower() == table and known.names is None for known in maps)
+        return any(self._folded(known.table) == table and known.names is None for known in maps)
 
     # -- two-phase commit ---------------------------------------------------------------------------------------------
 

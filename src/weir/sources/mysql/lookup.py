@@ -1,15 +1,10 @@
 """Questions: rows of a table whose key columns occur among given keys, as Arrow.
 
-Keys travel as bound values of a prepared statement, in batches of a few fixed sizes so that the server prepares few
-statements; the last batch is filled up by repeating a key. IN finds a row once however many keys match it: two keys
-that differ for us may be equal under a column's collation, and a join would then give its rows twice. Measured per
-key: one column 6 µs in batches of 512; two columns 10 µs in batches of 64, and 27 µs in batches of 512, where MariaDB
-no longer reads ranges of the index; as a chain of ORs 56 µs.
+Keys travel as bound values of a prepared statement (``keys.py``); rows come back in binary.
 """
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,16 +13,13 @@ import pyarrow as pa
 
 from weir.algebra.hops import Lookup
 from weir.algebra.quoting import backquoted, backquoted_list
-from weir.algebra.types import Row
 from weir.sources.mysql.changes import WatchedMysqlTable
-from weir.sources.mysql.columns import answer_field, answer_finish
+from weir.sources.mysql.columns import CharacterTables, answer_field, answer_finish
+from weir.sources.mysql.keys import asked
 from weir.sources.mysql.rows import BINARY_ROW, Layout, compile_layout
 from weir.sources.mysql.wire import Statement, length_at
 from weir.sources.source import SchemaChanged
 
-BATCHES = (1, 8, 64, 512)  # keys per statement, of one column
-BATCHES_OF_TUPLES = (1, 8, 64)
-_MOST_BYTES = 1 << 20  # of keys per statement; the smallest max_allowed_packet in use is far above
 _MOST_STATEMENTS = 64
 _ROWS_PER_BATCH = 20_000
 
@@ -39,16 +31,16 @@ class Reader:
         self._connection = connection
         self._statements: OrderedDict[str, tuple[Statement, WatchedMysqlTable]] = OrderedDict()
 
-    def answer(self, lookup: Lookup, table: WatchedMysqlTable) -> pa.Table:
-        """The rows for a lookup; ``table`` has the lookup's columns."""
+    def answer(
+        self, lookup: Lookup, table: WatchedMysqlTable, keys: WatchedMysqlTable, characters: CharacterTables
+    ) -> pa.Table:
+        """The rows for a lookup; ``table`` has the lookup's columns, ``keys`` its key columns."""
+        questions = asked(lookup, keys.columns, characters)
+        if questions is None:
+            return to_arrow(table, self._rows(select_from(table), table, ()))
         packets: list[bytes] = []
-        if lookup.keys is None:
-            packets = self._rows(select_from(table), table, ())
-        else:
-            keys = (sendable(row) for row, _ in lookup.keys.keep(lookup.key_columns).items())
-            for batch in _batches(keys, BATCHES if len(lookup.key_columns) == 1 else BATCHES_OF_TUPLES):
-                statement = f"{select_from(table)} WHERE {_condition(lookup.key_columns, len(batch))}"
-                packets += self._rows(statement, table, [value for key in batch for value in key])
+        for condition, values in questions:
+            packets += self._rows(f"{select_from(table)} WHERE {condition}", table, values)
         return to_arrow(table, packets)
 
     def stream(self, statement: str, table: WatchedMysqlTable, values: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
@@ -88,56 +80,6 @@ class Reader:
 
 def select_from(table: WatchedMysqlTable) -> str:
     return f"SELECT {backquoted_list(table.names) or '1'} FROM {backquoted(table.relation.table)}"
-
-
-def _condition(columns: Sequence[str], many: int) -> str:
-    if len(columns) == 1:
-        return f"{backquoted(columns[0])} IN ({', '.join('?' * many)})"
-    one = f"({', '.join('?' * len(columns))})"
-    return f"({backquoted_list(columns)}) IN ({', '.join([one] * many)})"
-
-
-def sendable(key: Row) -> Row | None:
-    """The key as it is bound; None when it can match nothing: NULL, no number, no Unicode text."""
-    bound = []
-    for value in key:
-        if value is None or (isinstance(value, float) and not math.isfinite(value)):
-            return None
-        if isinstance(value, str) and not _is_unicode(value):
-            return None
-        bound.append(value)
-    return tuple(bound)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _batches(keys: Iterator[Row | None], sizes: Sequence[int]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    size = 0
-    for key in keys:
-        if key is None:
-            continue
-        batch.append(key)
-        size += sum(len(value) if isinstance(value, str | bytes) else 16 for value in key)
-        if len(batch) == sizes[-1] or size >= _MOST_BYTES:
-            yield _filled(batch, sizes)
-            batch, size = [], 0
-    if batch:
-        yield _filled(batch, sizes)
-
-
-def _filled(batch: list[Row], sizes: Sequence[int]) -> list[Row]:
-    """Up to the next of the fixed sizes, by a key that is there already; a batch of very large keys stays as it is."""
-    if sum(len(value) for value in batch[-1] if isinstance(value, str | bytes)) > 4096:
-        return batch
-    size = next(size for size in sizes if size >= len(batch))
-    return batch + [batch[-1]] * (size - len(batch))
 
 
 def to_arrow(table: WatchedMysqlTable, packets: Sequence[bytes]) -> pa.Table:

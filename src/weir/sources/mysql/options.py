@@ -14,6 +14,9 @@ from weir.sources.secrets import Secret, mask, read_secret
 from weir.sources.source import SourceError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SESSION = (  # what the server's defaults could change in an answer
+    "SET time_zone = '+00:00', sql_mode = '', sql_quote_show_create = 1, sql_select_limit = 18446744073709551615"
+)
 KINDS = ("mariadb", "mariadb-locks", "mysql")
 
 
@@ -94,7 +97,7 @@ class MysqlOptions:
                 connect_timeout=self.connect_seconds,
                 ssl=self._tls_context(),
                 ssl_disabled=not self.encrypted,
-                init_command="SET time_zone = '+00:00', sql_mode = ''",
+                init_command=_SESSION,
                 **more,
             )
         except (pymysql.MySQLError, OSError) as problem:

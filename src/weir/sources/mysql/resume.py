@@ -23,7 +23,7 @@ def includes(position: LogPosition, by_gtid: bool) -> Includes:
 def late_tables(
     tables: Sequence[str], position: LogPosition, later: Sequence[LogPosition], by_gtid: bool
 ) -> dict[str, Includes | None]:
-    """Table, in lower case -> what lies before its beginning, None: all up to now; ``later`` positions in order."""
+    """Table -> what lies before its beginning, None: all up to now; ``later`` positions in order."""
     missing = [table for table in tables if table not in position.tables]
     first = {table: next((one for one in later if table in one.tables), None) for table in missing}
-    return {table.lower(): includes(one, by_gtid) if one else None for table, one in first.items()}
+    return {table: includes(one, by_gtid) if one else None for table, one in first.items()}

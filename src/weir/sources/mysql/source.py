@@ -113,7 +113,8 @@ class MysqlSource(Source):
         if known.refusal:
             raise SourceError(f"table {relation} cannot be used: {known.refusal}")
         types = tuple(self._usable_type(relation, known, name) for name in names)
-        return WatchedMysqlTable(relation, tuple(known.columns[name] for name in names), types)
+        needed = tuple(known.columns[name] for name in names)
+        return WatchedMysqlTable(relation, needed, types, tuple(known.columns.values()))
 
     def _usable_type(self, relation: Relation, known: Known, name: str) -> Type:
         if name not in known.columns:
@@ -340,7 +341,11 @@ class MysqlSource(Source):
 
     def look(self, lookups: Sequence[Lookup]) -> Answers:
         with self._in_snapshot(life.LOOK) as reader:
-            return tuple(reader.answer(lookup, self._asking(lookup.relation, lookup.columns)) for lookup in lookups)
+            return tuple(self._answer(reader, lookup) for lookup in lookups)
+
+    def _answer(self, reader: Reader, lookup: Lookup) -> pa.Table:
+        columns, keys = (self._asking(lookup.relation, names) for names in (lookup.columns, lookup.key_columns))
+        return reader.answer(lookup, columns, keys, self._characters)
 
     def parts(self) -> tuple[Partition, ...]:
         with self._in_snapshot(life.LOOK):
@@ -423,8 +428,7 @@ class MysqlSource(Source):
         self._end_snapshot()
 
     def _new_stream(self, by_gtid: bool) -> LogStream:
-        folded = {(name.lower() if self._fold_case else name): table for name, table in self._watched.items()}
-        assembler = GroupAssembler(self.name, self.options.database, folded, self._fold_case)
+        assembler = GroupAssembler(self.name, self.options.database, self._watched, self._fold_case)
         self._stream = LogStream(self.options.connect, assembler, by_gtid, self.options.server_id)
         return self._stream
 

@@ -9,7 +9,7 @@ refused whatever it names.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 _TOKEN = re.compile(
@@ -67,13 +67,22 @@ class Meaning:
 
 
 NOTHING = Meaning("nothing")
-WatchedColumns = Mapping[str, Collection[str]]  # table -> needed columns, both in lower case
+Fold = Callable[[str], str]
+WatchedColumns = Mapping[str, Collection[str]]  # table -> needed columns in lower case
 
 
-def meaning(text: str, default: str, database: str, watched: WatchedColumns) -> Meaning:
-    """What the statement, run in the database ``default``, means for tables of ``database``."""
-    tokens = _tokens(text)
-    return _Reader(tokens, default.lower(), database.lower(), watched).meaning()
+def meaning(text: str, default: str, database: str, watched: WatchedColumns, fold_case: bool = False) -> Meaning:
+    """What the statement, run in the database ``default``, means for tables of ``database``.
+
+    ``fold_case``: the server takes names of tables and databases in any case, and ``watched`` has them in lower case.
+    """
+    fold = folding(fold_case)
+    return _Reader(_tokens(text), fold(default), fold(database), watched, fold).meaning()
+
+
+def folding(fold_case: bool) -> Fold:
+    """How a server compares names of tables and databases, by its lower_case_table_names."""
+    return str.lower if fold_case else str
 
 
 def _tokens(text: str) -> list[str]:
@@ -88,6 +97,7 @@ class _Reader:
     default: str
     database: str
     watched: WatchedColumns
+    fold: Fold
     at: int = 0
 
     def meaning(self) -> Meaning:
@@ -117,12 +127,17 @@ class _Reader:
         return self.at > before
 
     def name(self) -> tuple[str, str]:
-        """(database, table), in lower case."""
-        first = _bare(self.word())
+        """(database, table), folded as the server does."""
+        first = self.one_name()
         if self.peek() != ".":
             return self.default, first
         self.at += 1
-        return first, _bare(self.word())
+        return first, self.one_name()
+
+    def one_name(self) -> str:
+        token = self.tokens[self.at] if self.at < len(self.tokens) else ""
+        self.at += 1
+        return self.fold(_bare(token))
 
     def is_watched(self, name: tuple[str, str]) -> bool:
         return name[0] == self.database and name[1] in self.watched
@@ -152,7 +167,7 @@ class _Reader:
     def _drop(self) -> Meaning:
         if self.skip("DATABASE", "SCHEMA"):
             self.skip("IF", "EXISTS")
-            return Meaning("change", "every table") if _bare(self.word()) == self.database else NOTHING
+            return Meaning("change", "every table") if self.one_name() == self.database else NOTHING
         if self.skip("TEMPORARY") or not self.skip("TABLE", "TABLES"):
             return NOTHING
         self.skip("IF", "EXISTS")
@@ -188,8 +203,8 @@ class _Reader:
 
 def _bare(token: str) -> str:
     if token[:1] in ("`", '"') and len(token) > 1:
-        return token[1:-1].replace(token[0] * 2, token[0]).lower()
-    return token.lower()
+        return token[1:-1].replace(token[0] * 2, token[0])
+    return token
 
 
 def _clauses(tokens: Sequence[str]) -> list[list[str]]:
@@ -232,7 +247,7 @@ def _add_or_drop(verb: str, rest: Sequence[str], needed: Collection[str]) -> str
         return "nothing" if (verb, words[0]) == ("ADD", "PARTITION") else "change"
     names = [token for token in rest if token.upper() not in ("COLUMN", "IF", "NOT", "EXISTS")]
     if verb == "DROP":
-        return "change" if not names or _bare(names[0]) in needed else "moves"
+        return "change" if not names or _bare(names[0]).lower() in needed else "moves"
     return "moves" if {"FIRST", "AFTER"} & set(_outside_parentheses(words)) else "nothing"
 
 

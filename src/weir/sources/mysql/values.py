@@ -127,6 +127,14 @@ def encoded(codec: str) -> Finish:
     return finish
 
 
+def ucs2(values: Values) -> pa.Array:
+    """Two bytes a character: a pair of surrogates, one character of UTF-16, is none here."""
+    for value in values:
+        if value is not None and len(str(value, "utf-16-be", "replace")) != len(value) // 2:
+            raise BadValue(repr(bytes(value)[:60]))
+    return encoded("utf-16-be")(values)
+
+
 def by_table(table: str) -> Finish:
     """One byte, one character: ``table`` has the 256 characters, as the server itself converts them."""
     decode = codecs.charmap_decode
@@ -184,19 +192,27 @@ def date_in_log(raw: bytes) -> int:
     return _days(bits >> 9, bits >> 5 & 15, bits & 31)
 
 
+def datetime_of(day: tuple[int, int, int], time: tuple[int, int, int], microseconds: int) -> int:
+    """Microseconds since 1970, of (year, month, day) and (hour, minute, second)."""
+    return _days(*day) * _DAY + (time[0] * 3600 + time[1] * 60 + time[2]) * _SECOND + microseconds
+
+
+def moment_of(seconds: int, microseconds: int) -> int:
+    if not seconds and not microseconds:
+        raise BadValue("0000-00-00 00:00:00")
+    return seconds * _SECOND + microseconds
+
+
 def datetime_in_log(raw: bytes) -> int:
     """Microseconds since 1970: five bytes big-endian hold months, day, hour, minute, second; then the fraction."""
     bits = int.from_bytes(raw[:5], "big") - (1 << 39)
     year, month = divmod(bits >> 22, 13)
-    seconds = (bits >> 12 & 31) * 3600 + (bits >> 6 & 63) * 60 + (bits & 63)
-    return _days(year, month, bits >> 17 & 31) * _DAY + seconds * _SECOND + _fraction(raw[5:])
+    time = bits >> 12 & 31, bits >> 6 & 63, bits & 63
+    return datetime_of((year, month, bits >> 17 & 31), time, _fraction(raw[5:]))
 
 
 def timestamp_in_log(raw: bytes) -> int:
-    seconds, fraction = int.from_bytes(raw[:4], "big"), _fraction(raw[4:])
-    if not seconds and not fraction:
-        raise BadValue("0000-00-00 00:00:00")
-    return seconds * _SECOND + fraction
+    return moment_of(int.from_bytes(raw[:4], "big"), _fraction(raw[4:]))
 
 
 def _fraction(raw: bytes) -> int:

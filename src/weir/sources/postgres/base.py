@@ -33,6 +33,7 @@ from weir.sources.postgres.catalogue import (
 from weir.sources.postgres.connection import PostgresConnection, close_quietly, connect, is_lost, named_errors, run
 from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
 from weir.sources.postgres.idle import close_idle
+from weir.sources.postgres.labels import strangers
 from weir.sources.postgres.lookup import answer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition, shown_by
@@ -66,6 +67,8 @@ SELECT pg_current_snapshot()::text, {export}
 _SHAPE = """
 SELECT string_agg(concat_ws(' ', c.oid, c.relname, c.relnamespace, c.relfilenode, {mark}, a.attname, a.attnum,
                             a.atttypid, a.atttypmod, a.attisdropped, a.xmin), ';' ORDER BY c.oid, a.attnum)
+    || coalesce((SELECT string_agg(concat_ws(' ', e.oid, e.xmin), ';' ORDER BY e.oid) FROM pg_enum e
+                 WHERE e.enumtypid = ANY({enumerations}::oid[])), '')
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE (a.attrelid, a.attnum) IN (VALUES {pairs})
 """
 _IDENTITY = """
@@ -110,6 +113,7 @@ class PostgresBase(Source):
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
         self._shape_text = self._marks = ""
+        self._labels: dict[tuple[Relation, str], list[str]] = {}  # of enumerations, where they were read anew
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
         self._exported = ""  # the held snapshot's name
@@ -207,7 +211,9 @@ class PostgresBase(Source):
         numbers = {w.facts.oid: [_TABLEOID, *(c.number for c in w.columns)] for w in self._watched.values()}
         oids = [(oid, number) for oid, of_table in numbers.items() for number in of_table]
         pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
-        return sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs).as_string(self._connected()) if oids else ""
+        enumerations = sorted({c.enumeration for w in self._watched.values() for c in w.columns if c.enumeration})
+        text = sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs, enumerations=sql.Literal(enumerations))
+        return text.as_string(self._connected()) if oids else ""
 
     def _lock(self, statement: sql.Composable) -> sql.Composable:
         """The naive variant without it is planted in the stress, to see it fail."""
@@ -231,6 +237,7 @@ class PostgresBase(Source):
 
     def _check_shape(self, connection: PostgresConnection) -> None:
         """Before anything is delivered: the watched columns are what they were at the position."""
+        self._labels = {}
         assert self._position is not None
         row = connection.execute(self._shape_text).fetchone() if self._shape_text else None
         shape = row[0] if row is not None else ""
@@ -240,6 +247,21 @@ class PostgresBase(Source):
         self._refuse_differences(self._position.tables, found)
         self._position = self._position.tracing(self._traces(found))
         self._shape = shape
+        self._labels = {
+            (relation, column.name): [label for _, label in column.labels]
+            for relation, watched in self._watched.items()
+            for column in found[relation].only(watched.names)
+            if column.enumeration
+        }
+
+    def _refuse_strangers(self, changes: Mapping[Relation, pa.Table]) -> None:
+        """Where labels may have changed since the last visit: what comes must be labels of now."""
+        for (relation, column), labels in self._labels.items():
+            if relation in changes and (unknown := strangers(changes[relation][column], labels)):
+                raise SchemaChanged(
+                    f"{self.name}: {relation}.{column} came with the text '{unknown[0]}', which is no label of its "
+                    f"enumeration now: it was renamed; {LOAD_AGAIN}"
+                )
 
     def _refuse_differences(self, before: Mapping[str, Any], found: Mapping[Relation, TableFacts]) -> None:
         problems = [
@@ -298,6 +320,7 @@ class PostgresBase(Source):
         else:
             run(connection, "COMMIT")
         delivery = self._log_after(found, snapshot, quiet)
+        self._refuse_strangers(delivery.changes)
         self._late.update({relation: snapshot for relation, begins in self._late.items() if begins is None})
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))

@@ -3,9 +3,9 @@
 A change of shape never goes unnoticed, even between two runs: the position carries what each watched table looked
 like. Renames, drops and new types show in the columns. An ``ALTER COLUMN ... USING`` that rewrites values under the
 same type shows as a new version of the column's catalogue row together with a new file of the table; either alone is
-harmless (``SET DEFAULT``; ``VACUUM FULL``, ``TRUNCATE``). ``mark`` covers what feeds the change log: replica
-identity, membership in the publication, triggers: each a row of the catalogue whose identity changes when it is
-dropped and made again.
+harmless (``SET DEFAULT``; ``VACUUM FULL``, ``TRUNCATE``). Enumerations are known by their labels (``labels.py``).
+``mark`` covers what feeds the change log: replica identity, membership in the publication, triggers: each a row of
+the catalogue whose identity changes when it is dropped and made again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import TypeMismatch
 from weir.sources.postgres.connection import PostgresConnection
+from weir.sources.postgres.labels import LABELS_AT, renamed
 from weir.sources.source import SourceError
 
 TYPES = {
@@ -43,7 +44,13 @@ class ColumnFacts:
     shown_type: str
     kind: str
     type: t.Type | None
-    generated: bool = False
+    generated: str = ""  # s(tored), v(irtual)
+    enumeration: int = 0  # the oid of the enumeration, also under a domain
+    labels: tuple[tuple[str, str], ...] = ()  # of the enumeration: (oid, label)
+
+    def trace(self) -> list[Any]:
+        facts = [self.number, self.type_oid, self.type_modifier, self.version]
+        return [*facts, dict(self.labels)] if self.enumeration else facts
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class TableFacts:
 
     def trace(self, names: Iterable[str]) -> dict[str, Any]:
         """What a position keeps of this table, for ``differences`` later."""
-        columns = {c.name: [c.number, c.type_oid, c.type_modifier, c.version] for c in self.only(names)}
+        columns = {column.name: column.trace() for column in self.only(names)}
         return {"oid": self.oid, "file": self.file, "mark": self.mark, "columns": columns}
 
 
@@ -87,9 +94,11 @@ SELECT c.oid::int8 AS oid, c.relname AS name, n.nspname AS schema, c.relfilenode
        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages,
        has_table_privilege(c.oid, 'SELECT') AS readable,
        a.attname AS column, a.attnum AS number, a.atttypid::int8 AS type_oid, a.atttypmod AS type_modifier,
-       a.xmin::text AS version, format_type(a.atttypid, a.atttypmod) AS shown_type, a.attgenerated <> '' AS generated,
+       a.xmin::text AS version, format_type(a.atttypid, a.atttypmod) AS shown_type, a.attgenerated::text AS generated,
        CASE WHEN r.typtype = 'e' THEN 'enum' WHEN r.typnamespace = 'pg_catalog'::regnamespace THEN r.typname
             ELSE '' END AS kind,
+       CASE WHEN r.typtype = 'e' THEN r.oid::int8 ELSE 0 END AS enumeration,
+       (SELECT json_object_agg(e.oid, e.enumlabel) FROM pg_enum e WHERE e.enumtypid = r.oid) AS labels,
        CASE WHEN a.atttypmod >= 0 THEN a.atttypmod ELSE b.modifier END AS base_modifier
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -124,7 +133,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> TableFacts:
 def _column(row: Mapping[str, Any]) -> ColumnFacts:
     return ColumnFacts(
         row["column"], row["number"], row["type_oid"], row["type_modifier"], row["version"], row["shown_type"],
-        row["kind"], our_type(row["kind"], row["base_modifier"]), row["generated"],
+        row["kind"], our_type(row["kind"], row["base_modifier"]), row["generated"], row["enumeration"],
+        tuple(sorted((row["labels"] or {}).items())),
     )  # fmt: skip
 
 
@@ -166,13 +176,15 @@ def differences(name: str, before: Mapping[str, Any] | None, now: TableFacts | N
 
 
 def _column_differences(place: str, before: Sequence[Any], now: ColumnFacts | None, rewritten: bool) -> Iterator[str]:
-    number, type_oid, type_modifier, version = before
+    number, type_oid, type_modifier, version = before[:LABELS_AT]
     if now is None or now.number != number:
         yield f"column {place} was dropped or renamed"
     elif (now.type_oid, now.type_modifier) != (type_oid, type_modifier):
         yield f"column {place} now has the type {now.shown_type}"
     elif now.version != version and rewritten:
         yield f"column {place} was altered and the table rewritten"
+    elif len(before) > LABELS_AT:
+        yield from renamed(place, now.shown_type, before[LABELS_AT], dict(now.labels))
 
 
 _KEYS = """

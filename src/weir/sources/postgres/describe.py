@@ -44,10 +44,12 @@ def describe(connection: PostgresConnection, options: PostgresOptions, kind: str
 
 def usable(column: ColumnFacts, kind: str) -> bool:
     """Whether a view may use it: its type is mappable, and the change log carries it."""
-    return column.type is not None and not (column.generated and kind == "postgres")
+    return column.type is not None and column.generated in (("",) if kind == "postgres" else ("", "s"))
 
 
 def why_unusable(column: ColumnFacts) -> str:
+    if column.generated == "v":
+        return f"{column.shown_type}, generated when it is read (no log has it): make it STORED"
     if column.type is not None:
         return f"{column.shown_type}, generated (logical replication does not send generated columns)"
     if column.kind == "numeric":

@@ -28,7 +28,7 @@ class PostgresTriggersCapture(Capture):
         if not self.reader:
             raise SourceError("postgres-triggers: name the role that shall read the log: --reader ROLE")
         with _administrator(self.options) as admin:
-            before = {state.table: state.well for state in self._states(admin)}
+            before = {state.table: state.well for state in self._states(admin, marker=True)}
             if unknown := [table for table in tables if table not in before]:
                 raise SourceError(
                     f"{self.options.name}: there is no table '{unknown[0]}' in schema '{self.options.schema}'"
@@ -55,8 +55,9 @@ class PostgresTriggersCapture(Capture):
         with _administrator(self.options) as admin:
             return self._states(admin)
 
-    def _states(self, admin: PostgresConnection) -> list[StatusLine]:
-        tables = [t for t in read_tables(admin, self.options.schema, "''") if t.name != MARKER_TABLE]
+    def _states(self, admin: PostgresConnection, marker: bool = False) -> list[StatusLine]:
+        """``marker``: also of the table that names global transactions, which views do not use."""
+        tables = [t for t in read_tables(admin, self.options.schema, "''") if marker or t.name != MARKER_TABLE]
         problems = {table.name: log_problem(admin, self.options, table) for table in tables}
         return [StatusLine(name, not problem, problem or "is captured") for name, problem in problems.items()]
 

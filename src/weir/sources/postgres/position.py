@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from weir.sources.postgres.labels import merged
 from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import SourceError
 
@@ -46,11 +47,12 @@ class PostgresPosition:
         return replace(self, tables={name: self.tables[name] for name in tables if name in self.tables})
 
     def tracing(self, traces: Mapping[str, Mapping[str, Any]]) -> PostgresPosition:
-        """With the traces of more tables, and of more columns of those it has."""
+        """With the traces of more tables, and of more columns and labels of those it has."""
         tables = dict(self.tables)
         for name, trace in traces.items():
-            known = tables.get(name, trace)
-            tables[name] = {**known, "columns": {**trace["columns"], **known["columns"]}}
+            known, now = tables.get(name, trace), trace["columns"]
+            old = {column: merged(facts, now.get(column, ())) for column, facts in known["columns"].items()}
+            tables[name] = {**known, "columns": {**now, **old}}
         return replace(self, tables=tables)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -108,19 +109,19 @@ class PostgresTriggersSource(PostgresBase):
         }
         return int(row[1]), news, self._global_parts(connection)
 
-    def _followed(self, relation: Relation, news: pa.Table) -> pa.Table:
+    def _followed(self, relation: Relation, news: LoggedChanges) -> LoggedChanges:
         """Without what happened before anybody followed the table."""
         begins = self._late.get(relation)
         if begins is None:
             return news
-        return news.filter(pa.array([not begins.shows(xid) for xid in news[_XID].to_pylist()], pa.bool_()))
+        return news.filter([not begins.shows(xid) for xid in news.xids.to_pylist()])
 
     def _read_log(
         self, connection: PostgresConnection, table: TableFacts, columns: Sequence[ColumnFacts], relation: Relation
-    ) -> pa.Table:
-        names = sql.SQL("").join(sql.SQL("{}, ").format(logged(column)) for column in columns)
-        query = sql.SQL("SELECT {}seq, xid, weight FROM {}").format(names, log_name(self.options, table.oid))
-        return fetch(connection, query + self._news(), [*columns, *_OWN_COLUMNS], relation)
+    ) -> LoggedChanges:
+        names = sql.SQL("").join(sql.SQL(", {}").format(logged(column)) for column in columns)
+        query = sql.SQL("SELECT seq, xid, weight{} FROM {}").format(names, log_name(self.options, table.oid))
+        return LoggedChanges.of(fetch(connection, query + self._news(), [*_OWN_COLUMNS, *columns], relation))
 
     def _news(self) -> sql.Composable:
         """The naive ``seq > last`` is planted in the stress, to see it fail."""
@@ -191,46 +192,62 @@ def _own(name: str) -> ColumnFacts:
     return ColumnFacts(name, 0, 0, -1, "", "bigint", "int8", BIGINT)
 
 
-_SEQ, _XID = "__seq", "__xid"
-_OWN_COLUMNS = (_own(_SEQ), _own(_XID), _own(WEIGHT))
+_OWN_COLUMNS = (_own("seq"), _own("xid"), _own("weight"))
 
 
-def _order(news: Mapping[Relation, pa.Table]) -> list[int]:
+@dataclass(frozen=True)
+class LoggedChanges:
+    """News of one table: its rows, and beside them, as no name of the table's may collide, what is logged of each."""
+
+    rows: pa.Table
+    seqs: pa.ChunkedArray
+    xids: pa.ChunkedArray
+    weights: pa.ChunkedArray  # 0: the mark of a truncation
+
+    @classmethod
+    def of(cls, table: pa.Table) -> LoggedChanges:
+        many = len(_OWN_COLUMNS)
+        return cls(table.select(range(many, table.num_columns)), *(table.column(at) for at in range(many)))
+
+    def filter(self, keep: Sequence[bool]) -> LoggedChanges:
+        mask = pa.array(keep, pa.bool_())
+        own = (part.filter(mask) for part in (self.seqs, self.xids, self.weights))
+        return LoggedChanges(self.rows.filter(mask), *own)
+
+
+def _order(news: Mapping[Relation, LoggedChanges]) -> list[int]:
     """The transactions, by the largest number that each wrote."""
     largest: dict[int, int] = {}
     for table in news.values():
-        groups = table.group_by(_XID).aggregate([(_SEQ, "max")])
-        for xid, seq in zip(groups[_XID].to_pylist(), groups[f"{_SEQ}_max"].to_pylist(), strict=True):
+        own = pa.table([table.xids, table.seqs], names=["xid", "seq"])
+        groups = own.group_by("xid").aggregate([("seq", "max")])
+        for xid, seq in zip(groups["xid"].to_pylist(), groups["seq_max"].to_pylist(), strict=True):
             largest[xid] = max(seq, largest.get(xid, 0))
     return sorted(largest, key=lambda xid: largest[xid])
 
 
 def _number(
-    news: Mapping[Relation, pa.Table], order: Sequence[int]
+    news: Mapping[Relation, LoggedChanges], order: Sequence[int]
 ) -> tuple[dict[Relation, pa.Table], dict[Relation, tuple[int, ...]]]:
     """Transaction numbers in the place of ids; marks of truncation taken out, with what they cover."""
     numbers = {xid: number for number, xid in enumerate(order)}
     changes, truncations = {}, {}
-    for relation, table in news.items():
-        if not table.num_rows:
-            continue
-        table, truncated = _without_truncated(table)
+    for relation, found in news.items():
+        left, truncated = _without_truncated(found)
         if truncated:
             truncations[relation] = tuple(sorted(numbers[xid] for xid in truncated))
-        if table.num_rows:
-            number = pa.array([numbers[xid] for xid in table[_XID].to_pylist()], pa.int32())
-            weight = table[WEIGHT].cast(pa.int8())
-            plain = table.drop_columns([_SEQ, _XID, WEIGHT])
-            changes[relation] = plain.append_column(WEIGHT, weight).append_column(TRANSACTION, number)
+        if len(left.xids):
+            number = pa.array([numbers[xid] for xid in left.xids.to_pylist()], pa.int32())
+            weight = left.weights.cast(pa.int8())
+            changes[relation] = left.rows.append_column(WEIGHT, weight).append_column(TRANSACTION, number)
     return changes, truncations
 
 
-def _without_truncated(table: pa.Table) -> tuple[pa.Table, set[int]]:
+def _without_truncated(news: LoggedChanges) -> tuple[LoggedChanges, set[int]]:
     """Drops marks and, in the same transaction, the rows logged before them."""
-    weights = table[WEIGHT].to_numpy()
+    weights = news.weights.to_numpy()
     if weights.all():
-        return table, set()
-    xids, seqs = table[_XID].to_numpy(), table[_SEQ].to_numpy()
+        return news, set()
+    xids, seqs = news.xids.to_numpy(), news.seqs.to_numpy()
     last = {int(xid): int(seqs[(xids == xid) & (weights == 0)].max()) for xid in np.unique(xids[weights == 0])}
-    keep = [seq > last.get(int(xid), -1) for xid, seq in zip(xids, seqs, strict=True)]
-    return table.filter(pa.array(keep)), set(last)
+    return news.filter([seq > last.get(int(xid), -1) for xid, seq in zip(xids, seqs, strict=True)]), set(last)
