@@ -21,7 +21,8 @@ from weir.rounds.delivery import Delivered, merged
 from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.spark_expressions import schema_of_view
 from weir.warehouse.bags import bag_of
-from weir.warehouse.columns import escaped, unescaped
+from weir.warehouse.columns import check_names, escaped, unescaped
+from weir.warehouse.errors import BadColumns
 from weir.warehouse.place import LOG
 from weir.warehouse.store import ViewStore
 
@@ -77,10 +78,19 @@ class ViewTables:
         return self.storage or None
 
 
+def check_view_names(view: View) -> None:
+    """Refuses columns that the view's table could not have, before anything is loaded."""
+    try:
+        check_names(view.columns)
+    except BadColumns as problem:
+        raise BadColumns(f"view {view.name}: {problem}") from None
+
+
 class MaintainedView:
     """One view, its table, and its algorithm while it runs."""
 
     def __init__(self, view: View, choice: Choice, tables: ViewTables, anew: bool = False) -> None:
+        check_view_names(view)
         self.view, self.choice, self.tables = view, choice, tables
         self.name = view.name
         self.store = tables.open(view.name)
