@@ -234,3 +234,28 @@ def test_stop_finishes_the_round_under_way(open_shop: OpenShop) -> None:
     assert shop.audit().clean
     with pytest.raises(WeirError, match="a view cannot be added while the warehouse runs"):
         shop.view("another")
+
+
+def test_no_thread_is_left_when_a_warehouse_is_closed(open_shop: OpenShop) -> None:
+    """Not of sources, writers or audits, nor of those who wait for tasks and for other processes."""
+    shop = open_shop(kinds=("sqlite",))
+    shop.view(strategy="pvm-cc")
+    before = set(threading.enumerate())
+    shop.catch_up()
+    shop.write("sales", "INSERT INTO orders VALUES (20, 1, 101, 2)")
+    shop.catch_up()
+    assert {"weir-lookups", "weir-control"} <= {thread.name for thread in threading.enumerate()}
+    shop.warehouse.close()
+    left = {thread for thread in set(threading.enumerate()) - before if thread.name.startswith("weir")}
+    for thread in left:
+        thread.join(20)
+    assert [thread.name for thread in left if thread.is_alive()] == []
+
+
+def test_a_view_added_after_an_explanation_may_need_another_source(open_shop: OpenShop) -> None:
+    """What the sources of the views before it say of themselves is not all that is asked for it."""
+    shop = open_shop(kinds=("sqlite",))
+    shop.view("people", "SELECT c.name FROM {customer} c")
+    assert shop.warehouse.explain("people").view.sources == ("crm",)
+    shop.view("sold", "SELECT o.id, p.title FROM {orders} o JOIN {product} p ON p.id = o.product")
+    assert shop.warehouse.explain("sold").view.sources == ("sales", "stock")

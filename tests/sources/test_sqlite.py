@@ -22,7 +22,7 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.proving.oracle import Replay, ReplayedSource
-from weir.sources.source import LoadAgain, SchemaChanged, SourceError
+from weir.sources.source import TRANSACTION, WEIGHT, LoadAgain, SchemaChanged, SourceError
 from weir.sources.sqlite import SqliteOptions, SqliteSource
 from weir.sources.sqlite.capture import install, remove
 from weir.sources.sqlite.connection import explained
@@ -90,8 +90,8 @@ def test_transactions_are_told_apart(source: SqliteSource, writer: sqlite3.Conne
         transaction(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)", f"INSERT INTO part VALUES ({number}, 1, 1)")
     visit = follower.check()
     assert len(visit.transactions) == 5
-    assert visit.changes[ITEM].column("__transaction").to_pylist() == [0, 1, 2, 3, 4]
-    assert visit.changes[PART].column("__transaction").to_pylist() == [0, 1, 2, 3, 4]
+    assert visit.changes[ITEM].column(TRANSACTION).to_pylist() == [0, 1, 2, 3, 4]
+    assert visit.changes[PART].column(TRANSACTION).to_pylist() == [0, 1, 2, 3, 4]
 
 
 def test_odd_file_names_and_links(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def read_journal(journal: Path, replay: Replay) -> str:
         for name, rows in changes.items():
             relation = ITEM if name == str(ITEM) else PART
             for row in rows:
-                replay.tables[relation][tuple(row[c] for c in COLUMNS[relation])] += row["__weight"]
+                replay.tables[relation][tuple(row[c] for c in COLUMNS[relation])] += row[WEIGHT]
     replay.tables = {relation: +rows for relation, rows in replay.tables.items()}
     return position
 

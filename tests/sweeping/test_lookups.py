@@ -72,6 +72,21 @@ def test_a_stranger_who_says_nothing_keeps_nobody_waiting(serve: Callable[[Any],
         assert not asking.is_alive()
 
 
+def test_nothing_waits_any_more_when_it_is_closed() -> None:
+    """Neither the thread that accepts, nor those of a task that is still there and of a stranger who says nothing."""
+    before = set(threading.enumerate())
+    server = LookupServer(_ask)
+    reader = server.access_to("crm", 1).open()
+    reader.answer([QUESTION])
+    with socket.create_connection(server.access_to("crm", 1).address):
+        server.close()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(20)
+        assert set(threading.enumerate()) - before == set()
+    with pytest.raises((EOFError, OSError)):
+        reader.answer([QUESTION])
+
+
 def test_a_task_that_comes_late_is_refused(serve: Callable[[Any], LookupServer]) -> None:
     """Its round's snapshot has been released; an answer from the next one would be wrong, so there is none."""
     answering = Answering(None, Readiness({}, [], {}), {}, 1, "127.0.0.1")  # no job is run

@@ -27,7 +27,7 @@ from weir.rounds.delivery import Block, Delivered, merged, pack
 from weir.simulator.scenario import Scenario
 from weir.sources.source import TRANSACTION, Transaction, Visit
 from weir.spark.arrow_bag import ArrowBag
-from weir.sweeping.packed import PackedUpdates
+from weir.sweeping.packed import NUMBER, PackedUpdates
 from weir.sweeping.slices import swept
 
 CHAIN = "a chain over three sources"
@@ -136,7 +136,7 @@ def test_slices_add_up() -> None:
         assert sum(part.rows for part in slices) == packed.rows
         assert len(slices) <= count
         for relation, (schema, table) in packed.tables.items():
-            names = (*schema.names, "__number")
+            names = (*schema.names, NUMBER)
             parts = [part.changes(relation, schema.names, "tag", 1, 0) for part in slices]
             whole = packed.changes(relation, schema.names, "tag", 1, 0)
             assert reduce(ArrowBag.__add__, [part for part in parts if part is not None]) == whole

@@ -125,8 +125,17 @@ def test_a_load_of_several_arrivals_has_no_states_between(store: ViewStore) -> N
     three_batches(store)
     store.load(ab((7, "q", 1)), {"s": 20}, (5, 8), 4)
     assert rows_of(store.read_arrow(AsOf(arrival=8))) == [(7, "q")]
-    with pytest.raises(NoSuchState, match="no state as of arrival 6"):
+    told = "no state as of arrival 6: arrivals 5 to 8 came together.*nearest states are arrival 4 and arrival 8"
+    with pytest.raises(NoSuchState, match=told):
         store.read_arrow(AsOf(arrival=6))
+
+
+def test_a_load_in_place_of_rows_is_an_arrival(store: ViewStore) -> None:
+    """Without a number of its own a reader who asks for the last one would be shown the rows before it."""
+    three_batches(store)
+    with pytest.raises(StoreError, match="number their load after arrival 4 of the view at"):
+        store.load(ab((7, "q", 1)), {"s": 20}, None, 4)
+    assert rows_of_sorted(store, AsOf()) == STATES[4]
 
 
 def test_a_second_writer_is_told(store: ViewStore) -> None:

@@ -20,7 +20,8 @@ from weir.algebra.expression import Expression, conjunction
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import Row, Schema
 
-WEIGHT = "__weight"  # the column of weights where a bag, or what becomes one, is a table
+# The column of weights where a bag, or what becomes one, is a table. No database takes a NUL in a name.
+WEIGHT = "\0weight"
 Pairs = Sequence[tuple[str, str]]  # (my column, the other bag's column), compared with =
 
 

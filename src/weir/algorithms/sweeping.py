@@ -31,7 +31,7 @@ from weir.messages import Action, Add, AddSwept, Swept, Update
 
 Member = tuple[int, Update] | Packed
 Members = Numbered | Packed  # a driver with large batches packs them: one bag per table for all of them
-ARRIVAL, VALIDITY = "__arrival", "__validity"
+ARRIVAL, VALIDITY = "\0arrival", "\0validity"  # beside columns of any name: no database takes a NUL in one
 FOR_EVER = 1 << 62
 
 

@@ -22,6 +22,7 @@ from weir.planning.routes import Hop, routes
 from weir.project.folder import Project, ViewText
 from weir.project.kinds import SourceSpec
 from weir.project.survey import Survey, ask_description, sources_of
+from weir.rounds.views import check_view_names
 from weir.sources.source import Description
 
 Needed = Mapping[Relation, Schema]
@@ -117,6 +118,7 @@ class _Checked:
 
 def _view_lines(survey: Survey, view: View, max_batch: int) -> Iterator[Line]:
     try:
+        check_view_names(view)
         choice = choose(view, ViewFacts.of(survey, view, max_batch))
     except WeirError as problem:
         yield Line(ERROR, str(problem))

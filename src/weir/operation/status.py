@@ -23,7 +23,7 @@ from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
 from weir.rounds.engine import Engine
 from weir.rounds.units import WAITING, Unit
-from weir.rounds.views import ViewTables
+from weir.rounds.views import Gap, ViewTables, gaps_of
 
 STATUS = "status.json"
 
@@ -67,6 +67,7 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
             "strategy": view.choice.strategy,
             "level": view.level,
             "arrival": view.last_arrival,
+            "gaps": [asdict(gap) for gap in view.gaps],
             **shared,
         }
         for view in unit.views
@@ -90,7 +91,8 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
 
 def with_absent(document: dict[str, Any], absent: Absent, tables: ViewTables) -> dict[str, Any]:
     """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
-    unknown = {"strategy": "", "level": "", "lag": None, "transactions": 0, "queue": 0, "commits": 0, "arrival": 0}
+    unknown: dict[str, Any] = {"strategy": "", "level": "", "lag": None, "arrival": 0, "gaps": []}
+    unknown |= dict.fromkeys(("transactions", "queue", "commits"), 0)
     views = [
         {**unknown, **_resting(name, tables), "state": WAITING, "problem": problem}
         for name, problem in absent.problems.items()
@@ -116,6 +118,7 @@ def _resting(name: str, tables: ViewTables) -> dict[str, Any]:
         "strategy": head.notes.get("strategy", ""),
         "level": head.notes.get("level", ""),
         "arrival": head.last_arrival,
+        "gaps": [asdict(gap) for gap in gaps_of(store)],
         "version": head.version,
         "last_commit": head.timestamp / 1000,
         "positions": dict(head.positions),
@@ -146,11 +149,20 @@ def status_from_outside(project: Project) -> dict[str, Any]:
         live: dict[str, Any] = ask_runner(path, "status")
     except NoRunner:
         at_rest = status_of(None, path, list(project.views), tables, time.time())
-        return {**at_rest, "runner": _runner_at_rest(path)}
+        return {**at_rest, "runner": _with_gaps(_runner_at_rest(path), at_rest["views"])}
     oldest = max((view["lag"] or 0.0 for view in live["views"]), default=0.0)
     ill = [f"view {view['name']} is {view['state']}: {view['problem']}" for view in live["views"] if view["problem"]]
     told = f"process {live['process']} runs, {live['rounds']} rounds, oldest lag {oldest:.1f} s"
-    return {**live, "runner": {"alive": True, "well": not ill, "text": "\n".join([told, *ill])}}
+    runner = {"alive": True, "well": not ill, "text": "\n".join([told, *ill])}
+    return {**live, "runner": _with_gaps(runner, live["views"])}
+
+
+def _with_gaps(runner: dict[str, Any], views: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Beside what the runner says of itself: the newest gap of every view that could not keep all its states."""
+    gaps = [(view["name"], view["gaps"]) for view in views if view.get("gaps")]
+    more = [f"; {len(all_) - 1} more before: weir status --json" if len(all_) > 1 else "" for _, all_ in gaps]
+    told = [f"view {name}: {Gap(**all_[-1])}{rest}" for (name, all_), rest in zip(gaps, more, strict=True)]
+    return {**runner, "text": "\n".join([runner["text"], *told])}
 
 
 def _runner_at_rest(path: str) -> dict[str, Any]:

@@ -120,6 +120,7 @@ class Warehouse:
         self._refuse_while_running("a view")
         found = ViewText.read(text)
         self.views[found.name] = found
+        self._survey = None  # it may use sources that nobody was asked about
         return self
 
     def _refuse_while_running(self, what: str) -> None:

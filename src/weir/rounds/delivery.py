@@ -29,7 +29,7 @@ class Block:
 
     def __init__(self, source: str, visit: Visit, schemas: Mapping[Relation, Schema]) -> None:
         self.source, self.position, self.transactions = source, visit.position, visit.transactions
-        self.truncated = frozenset(relation for relation, numbers in visit.truncations.items() if numbers)
+        self.truncations = {relation: frozenset(numbers) for relation, numbers in visit.truncations.items() if numbers}
         self.schemas = schemas
         self.tables = {r: _in_order(table) for r, table in visit.changes.items() if table.num_rows and r in schemas}
 
@@ -38,6 +38,11 @@ class Block:
         """Per table, where the rows of transaction 0, 1, 2, ... end."""
         count = len(self.transactions)
         return {r: np.searchsorted(numbers_of(t), np.arange(count), side="right") for r, t in self.tables.items()}
+
+    @property
+    def truncated(self) -> frozenset[Relation]:
+        """Tables that were emptied without a word on their rows."""
+        return frozenset(self.truncations)
 
     @cached_property
     def touched(self) -> Mapping[Relation, Numbers]:
@@ -51,20 +56,26 @@ class Block:
         return self.tables[relation].slice(start, int(ends[number]) - start)
 
     def updates(self, relations: Iterable[Relation]) -> Iterator[Delivered]:
-        """The transactions that change one of these tables, and the parts of global ones, which others wait for."""
-        wanted = {int(n) for relation in relations if relation in self.touched for n in self.touched[relation]}
+        """The transactions that change or truncate one of these tables, and the parts of global ones, which others wait
+        for.
+        """
+        tables = set(relations)
+        wanted = {int(n) for relation in tables & self.touched.keys() for n in self.touched[relation]}
+        wanted |= {n for relation in tables & self.truncated for n in self.truncations[relation]}
         wanted |= {n for n, transaction in enumerate(self.transactions) if transaction.part_of is not None}
         for number in sorted(wanted):
             yield Delivered(self, number)
 
     def followed_by(self, other: Block) -> Block:
         """This block and then another of the same source, as one."""
-        if not self.transactions and not self.truncated:
+        if not self.transactions:
             return other
         count = len(self.transactions)
         both = Block.__new__(Block)
         both.source, both.position, both.schemas = self.source, other.position, self.schemas
-        both.transactions, both.truncated = self.transactions + other.transactions, self.truncated | other.truncated
+        both.transactions = self.transactions + other.transactions
+        moved = {relation: {n + count for n in numbers} for relation, numbers in other.truncations.items()}
+        both.truncations = {**self.truncations, **{r: self.truncations.get(r, frozenset()) | moved[r] for r in moved}}
         later = {relation: _shifted(table, count) for relation, table in other.tables.items()}
         both.tables = {**self.tables, **later}
         both.tables |= {r: pa.concat_tables([self.tables[r], later[r]]) for r in self.tables.keys() & later.keys()}
@@ -78,7 +89,9 @@ class Block:
         kept = [number for number in range(len(self.transactions)) if number not in gone]
         twin = Block.__new__(Block)
         twin.source, twin.position = self.source, self.position
-        twin.schemas, twin.truncated = self.schemas, self.truncated
+        twin.schemas = self.schemas
+        left = {relation: frozenset(map(kept.index, numbers - gone)) for relation, numbers in self.truncations.items()}
+        twin.truncations = {relation: numbers for relation, numbers in left.items() if numbers}
         twin.transactions = tuple(self.transactions[number] for number in kept)
         twin.tables = {r: renumbered for r, t in self.tables.items() if (renumbered := _renumbered(t, kept)).num_rows}
         return twin

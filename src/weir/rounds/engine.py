@@ -30,10 +30,11 @@ from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.readiness import Readiness
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
-from weir.rounds.writer import UnitWrite, Writer, commit_together, loaded_part
+from weir.rounds.whole_states import WholeStates
+from weir.rounds.writer import UnitWrite, Writer, commit_together
 from weir.sources.source import Source, Visit
 from weir.sweeping.order import Asked
-from weir.warehouse.following import Follower
+from weir.warehouse.store import ViewStore
 
 log = logging.getLogger("weir")
 Auditor = Callable[[MaintainedView, Frames], None]
@@ -119,7 +120,7 @@ class Engine:
         channels = [channel for channel in self.readiness.needed_channels() if channel.followed]
         blocks = self._visit(channels, lambda source: not source.locks_to_hold)
         must_hold |= any(unit.state == NEW for unit in self.readiness.live_units())
-        if must_hold or any(block.transactions or block.truncated for block in blocks.values()):
+        if must_hold or any(block.transactions for block in blocks.values()):
             later = [channel for channel in channels if channel.name in blocks and channel.visit is None]
             for name, block in self._visit(later, lambda source: True).items():
                 blocks[name] = blocks[name].followed_by(block)
@@ -156,8 +157,8 @@ class Engine:
         try:
             blocks = [self._unseen(unit, held[source]) for source in unit.sources]
             if unit.state == NEW or any(block.truncated & set(unit.relations) for block in blocks):
-                self._load(unit, held)
-                report.loaded.append(unit.name)
+                if self._load(unit, blocks):
+                    report.loaded.append(unit.name)
                 return False
             before = unit.transactions
             unit.receive(blocks)
@@ -181,27 +182,32 @@ class Engine:
 
     # -- whole views ---------------------------------------------------------------------------------------------------
 
-    def _load(self, unit: Unit, held: Mapping[str, Block]) -> None:
-        """The first load, and what a TRUNCATE without rows in the log makes necessary: all from the held snapshots."""
-        why = "first load" if unit.state == NEW else "a TRUNCATE whose rows are in no log"
-        log.info("loading %s (%s)", unit.name, why)
+    def _load(self, unit: Unit, blocks: Sequence[Block]) -> bool:
+        """The first load, and what a TRUNCATE without rows in the log makes necessary: all from the held snapshots.
+
+        False: what was to be written before it could not be, so the unit waits.
+        """
         self.writer.finish_write(unit)
+        if unit.state not in (NEW, RUNNING):
+            return False
+        load = WholeStates.of(unit, blocks)
+        log.info("loading %s (%s)", unit.name, load.why(unit.leader))
         with self._tables(unit) as tables:
             points.reach(points.LOADING)
-            values = [
-                (view, name, evaluate(query, tables)) for view in unit.views for name, query in view.queries().items()
-            ]
-            stores = [view.table_for(name, value.schema, self.spark) for view, name, value in values]
+            parts = [part for view in unit.views for part in load.parts(view, self._evaluated(view, tables))]
             points.reach(points.LOADING)
-            parts: list[Follower] = [
-                loaded_part(store, value, {**view.notes, "load": why})
-                for store, (view, _, value) in zip(stores, values, strict=True)
-            ]
-            commit_together(parts, {source: held[source].position for source in unit.sources})
+            commit_together(parts, {block.source: block.position for block in blocks})
+        unit.transactions += load.transactions or 0
         unit.forget()
         unit.recover()
         unit.commits += 1
         unit.committed_at = unit.caught_up_at = time.time()
+        return True
+
+    def _evaluated(self, view: MaintainedView, tables: Frames) -> dict[str, tuple[ViewStore, FrameBag]]:
+        """A view's content and that of its auxiliary views, each with the table that it goes to."""
+        values = {name: evaluate(query, tables) for name, query in view.queries().items()}
+        return {name: (view.table_for(name, value.schema, self.spark), value) for name, value in values.items()}
 
     def _tables(self, unit: Unit) -> HeldTables:
         channels = [self.channels[source] for source in unit.sources]

@@ -87,8 +87,9 @@ class Unit:
     @property
     def loaded(self) -> bool:
         """Whether every table is there, with rows that belong to known positions."""
-        stores = [view.store for view in self.views]
-        return all(store is not None and store.head.transaction > 0 for store in stores)
+        if self.leader.loaded:
+            self.leader.settle()  # what it has decided for the others counts
+        return all(view.loaded for view in self.views)
 
     def recover(self) -> None:
         """Everything from the tables: positions, algorithms."""
@@ -128,6 +129,10 @@ class Unit:
         self.positions = dict(self.durable)
         self.written = self.transactions
         self.overlap.clear()
+
+    def count(self, blocks: Sequence[Block]) -> int:
+        """How many of a round's transactions ``receive`` would take."""
+        return sum(1 for block in blocks for _ in block.updates(self.relations))
 
     def receive(self, blocks: Sequence[Block]) -> None:
         """A round's transactions, source by source, to every view of the unit in the same order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from pyspark.sql import SparkSession
 
@@ -21,15 +21,29 @@ from weir.rounds.delivery import Delivered, merged
 from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.spark_expressions import schema_of_view
 from weir.warehouse.bags import bag_of
-from weir.warehouse.columns import escaped, unescaped
+from weir.warehouse.columns import check_names, escaped, unescaped
+from weir.warehouse.errors import BadColumns
 from weir.warehouse.place import LOG
 from weir.warehouse.store import ViewStore
 
 AUXILIARY = "_auxiliary"
+AUXILIARY_NOTE, GAPS_NOTE = "auxiliary", "gaps"
 
 
 class DefinitionChanged(WeirError):
     """A view's table holds another view than the one that is defined now."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """States that a view which keeps every one could not keep: those between two arrivals."""
+
+    after: int
+    at: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"no states between arrival {self.after} and arrival {self.at} ({self.why})"
 
 
 @dataclass(frozen=True)
@@ -64,15 +78,25 @@ class ViewTables:
         return self.storage or None
 
 
+def check_view_names(view: View) -> None:
+    """Refuses columns that the view's table could not have, before anything is loaded."""
+    try:
+        check_names(view.columns)
+    except BadColumns as problem:
+        raise BadColumns(f"view {view.name}: {problem}") from None
+
+
 class MaintainedView:
     """One view, its table, and its algorithm while it runs."""
 
     def __init__(self, view: View, choice: Choice, tables: ViewTables, anew: bool = False) -> None:
+        check_view_names(view)
         self.view, self.choice, self.tables = view, choice, tables
         self.name = view.name
         self.store = tables.open(view.name)
         self.auxiliary: dict[str, ViewStore] = {}
         self.conversation: Conversation | None = None
+        self.gaps: list[Gap] = gaps_of(self.store)
         if self.store is not None and not anew:
             self._check_definition(self.store)
 
@@ -103,11 +127,22 @@ class MaintainedView:
             )
 
     @property
+    def loaded(self) -> bool:
+        """Whether its table holds rows that belong to known positions."""
+        return self.store is not None and self.store.head.transaction > 0
+
+    def settle(self) -> None:
+        """Finishes what a commit of its table has decided and a crash has left open."""
+        assert self.store is not None, f"view {self.name} is not loaded"
+        self.store.settle()
+
+    @property
     def notes(self) -> dict[str, str]:
         """Kept with every commit."""
         folders = {name: store.place.uri.rsplit("/", 1)[-1] for name, store in self.auxiliary.items()}
         notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.level}
-        return {**notes, "auxiliary": json.dumps(folders)} if folders else notes
+        seldom = {AUXILIARY_NOTE: folders, GAPS_NOTE: [astuple(gap) for gap in self.gaps]}
+        return {**notes, **{name: json.dumps(value) for name, value in seldom.items() if value}}
 
     def queries(self) -> dict[str, Query]:
         """What a first load evaluates: the view under the empty name, auxiliary views under theirs."""
@@ -122,6 +157,8 @@ class MaintainedView:
         if name not in self.auxiliary:
             folder = hashlib.sha256(name.encode()).hexdigest()[:16]
             found = self.tables.open(AUXILIARY, self.name, folder)
+            if found is not None and not self.loaded:  # it went with a table that is no more
+                found = self.tables.replaced(found, escaped(schema), AUXILIARY, self.name, folder)
             self.auxiliary[name] = self._fitting(found, escaped(schema), AUXILIARY, self.name, folder)
         return self.auxiliary[name]
 
@@ -136,9 +173,10 @@ class MaintainedView:
     def start(self) -> None:
         """A fresh algorithm at the table's state."""
         assert self.store is not None, f"view {self.name} is not loaded"
-        self.store.settle()
+        self.settle()
         head = self.store.head
-        folders = json.loads(head.notes.get("auxiliary", "{}"))
+        self.gaps = gaps_of(self.store)
+        folders = json.loads(head.notes.get(AUXILIARY_NOTE, "{}"))
         for name, folder in folders.items():
             if name not in self.auxiliary and (found := self.tables.open(AUXILIARY, self.name, folder)):
                 self.auxiliary[name] = found
@@ -176,6 +214,17 @@ class MaintainedView:
         if self.conversation is not None:
             return self.conversation.written
         return self.store.head.last_arrival if self.store is not None else 0
+
+    @property
+    def received(self) -> int:
+        """The last arrival number given."""
+        return self.last_arrival if self.conversation is None else self.conversation.driver.arrivals
+
+
+def gaps_of(store: ViewStore | None) -> list[Gap]:
+    """What a table says of states that were not kept."""
+    notes = {} if store is None else store.head.notes
+    return [Gap(*gap) for gap in json.loads(notes.get(GAPS_NOTE, "[]"))]
 
 
 def _content(store: ViewStore) -> ArrowBag:

@@ -23,12 +23,10 @@ from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.sources.source import Source
 from weir.spark.arrow_bag import ArrowBag
-from weir.spark.frame_bag import FrameBag
 from weir.sweeping.failures import explained
 from weir.warehouse.bags import batch_of
 from weir.warehouse.following import Follower
 from weir.warehouse.record import APPEND, LOAD
-from weir.warehouse.store import ViewStore
 
 log = logging.getLogger("weir")
 _PAUSE = 2.0  # seconds before a failed write is tried again
@@ -149,8 +147,3 @@ def _auxiliary(view: MaintainedView, commits: Iterable[Commit], spark: SparkSess
         store = view.table_for(name, delta.schema, spark)
         rows = batch_of(delta.table, store.schema.names)
         yield Follower(store, rows if rows.num_rows else None, APPEND, steps=())
-
-
-def loaded_part(store: ViewStore, rows: FrameBag, notes: Mapping[str, str]) -> Follower:
-    """A table's whole content."""
-    return Follower(store, batch_of(rows.rows, store.schema.names), LOAD, notes=notes)

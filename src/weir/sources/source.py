@@ -32,7 +32,7 @@ from weir.messages import GlobalTransaction
 
 SourcePosition = str
 Answers = tuple[pa.Table, ...]  # per lookup its rows, exactly ``lookup.columns``, a row as often as it occurs
-TRANSACTION = "__transaction"
+TRANSACTION = "\0transaction"  # like WEIGHT no name that a database takes
 LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
 
 

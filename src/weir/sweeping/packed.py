@@ -14,7 +14,7 @@ from weir.algebra.types import BIGINT, Column, Schema
 from weir.sources.source import WEIGHT
 from weir.spark.arrow_bag import ArrowBag
 
-NUMBER = "__number"
+NUMBER = "\0number"  # like WEIGHT no name that a database takes
 
 
 @dataclass(frozen=True)

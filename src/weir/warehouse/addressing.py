@@ -43,7 +43,7 @@ def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -
     if record.last_arrival == arrival:
         return versions[at], None
     if record.kind == LOAD:
-        raise _unknown(log, as_of, versions)  # rows that were put in place of others have no states between
+        raise _inside_load(log, as_of, log.record(versions[at - 1]), record)
     return versions[at], arrival
 
 
@@ -67,6 +67,16 @@ def _by_positions(
                 return version, arrival if inside and arrival != record.last_arrival else None
         before = record.positions
     raise _unknown(log, as_of, versions)
+
+
+def _inside_load(log: DeltaLog, as_of: AsOf, before: Record, load: Record) -> NoSuchState:
+    """Rows that were put in place of others have no states between."""
+    why = f" ({load.notes['load']})" if "load" in load.notes else ""
+    return NoSuchState(
+        f"the view at '{log.place.uri}' has no state as of {as_of}: arrivals {before.last_arrival + 1} to "
+        f"{load.last_arrival} came together, when all rows were put in place of the ones before{why}. "
+        f"The nearest states are arrival {before.last_arrival} and arrival {load.last_arrival}."
+    )
 
 
 def _unknown(log: DeltaLog, as_of: AsOf, versions: list[int]) -> NoSuchState:

@@ -6,6 +6,7 @@ has a signed weight and the arrival number of the transaction that caused it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,17 +19,28 @@ from weir.warehouse.errors import BadColumns
 
 WEIGHT, ARRIVAL, HASH = "_weir_weight", "_weir_arrival", "_weir_hash"
 RESERVED = "_weir_"
-FORBIDDEN = " ,;{}()\n\t="  # Delta refuses these in a name, unless names are mapped: many clients cannot read that
+# Delta refuses these in a name, unless names are mapped, which many clients cannot read. A NUL marks names inside Weir.
+FORBIDDEN = " ,;{}()\n\t=\0"
 
 
 def check_columns(schema: Schema) -> None:
     """Refuses, by name, what not every Delta client could read."""
     if not schema:
         raise BadColumns("a view without columns cannot be stored: select at least one")
+    check_names(schema.names)
     for column in schema:
-        _check_column(column)
+        if column.type.name == "void":
+            raise BadColumns(
+                f"column '{column.name}' is a bare NULL without a type: write CAST(NULL AS int), or what you mean"
+            )
+
+
+def check_names(names: Sequence[str]) -> None:
+    """The part of it that needs no types."""
+    for name in names:
+        _check_name(name)
     seen: dict[str, str] = {}
-    for name in schema.names:
+    for name in names:
         if name.lower() in seen:
             raise BadColumns(
                 f"columns '{seen[name.lower()]}' and '{name}' are the same to Delta, which ignores case: "
@@ -37,8 +49,7 @@ def check_columns(schema: Schema) -> None:
         seen[name.lower()] = name
 
 
-def _check_column(column: Column) -> None:
-    name = column.name
+def _check_name(name: str) -> None:
     bad = sorted({char for char in name if char in FORBIDDEN})
     if bad or not name:
         held = ", ".join(repr(char) for char in bad) or "nothing"
@@ -47,8 +58,6 @@ def _check_column(column: Column) -> None:
         )
     if name.lower().startswith(RESERVED):
         raise BadColumns(f"column '{name}': names that start with '{RESERVED}' are Weir's own; name it with AS")
-    if column.type.name == "void":
-        raise BadColumns(f"column '{name}' is a bare NULL without a type: write CAST(NULL AS int), or what you mean")
 
 
 def escaped(schema: Schema) -> Schema:

@@ -130,7 +130,7 @@ class ViewStore:
         notes: Mapping[str, str] | None = None,
         followers: Sequence[Follower] = (),
     ) -> Applied:
-        """Puts these rows in place of the view's: the first load, and every recomputation."""
+        """Puts these rows in place of the view's: the first load, and every recomputation, which is an arrival."""
         part = Follower(self, batch, LOAD, positions, arrivals, (), notes or {})
         return self._advance(part, transaction_id, followers)
 
@@ -196,7 +196,7 @@ class ViewStore:
     def _write_part(self, part: Follower, transaction: int, deciding: Place) -> Decided:
         """Writes the files of one table's part, and says what its commit will say."""
         head = self._own_head()
-        last = _last_arrival(head, part.arrivals, self.place)
+        last = _last_arrival(head, part, self.place)
         files = self._files_of(part.kind, part.batch, last)
         record = Record(
             part.kind,
@@ -347,10 +347,15 @@ class ViewStore:
         return ArrowEngine(self.log) if spark is None else SparkEngine(self.log, spark)
 
 
-def _last_arrival(head: Record, arrivals: tuple[int, int] | None, place: Place) -> int:
-    if arrivals is None:
+def _last_arrival(head: Record, part: Follower, place: Place) -> int:
+    if part.arrivals is None:
+        if part.kind == LOAD and head.transaction:
+            raise StoreError(
+                f"rows in place of others are a state of their own: number their load after arrival "
+                f"{head.last_arrival} of the view at '{place.uri}'"
+            )
         return head.last_arrival
-    first, last = arrivals
+    first, last = part.arrivals
     if first > last or (first <= head.last_arrival and head.transaction):
         raise StoreError(
             f"arrivals {first} to {last} cannot follow arrival {head.last_arrival} of the view at '{place.uri}'"
