@@ -17,10 +17,10 @@ from weir.algebra.definition import Definition, Span, node_span
 from weir.algebra.header import read_header
 from weir.algebra.quoting import backquoted
 
-NameOf = Callable[[Relation], str]
+TempViewOf = Callable[[Relation], str]
 
 
-def query_in_own_words(text: str, name_of: NameOf) -> str:
+def query_in_own_words(text: str, name_of: TempViewOf) -> str:
     """The query of a definition, over tables that ``name_of`` names, which gets them as the text spells them."""
     definition = Definition.of(text)
     body = read_header(definition).body
@@ -32,7 +32,7 @@ def query_in_own_words(text: str, name_of: NameOf) -> str:
     return text[start:end]
 
 
-def _replacements(tree: exp.Expr, name_of: NameOf) -> Iterator[tuple[Span, str]]:
+def _replacements(tree: exp.Expr, name_of: TempViewOf) -> Iterator[tuple[Span, str]]:
     for table in tree.find_all(exp.Table):
         place = node_span(table.args["db"], table.this)
         assert place is not None, "a table's name stands in the text"

@@ -33,6 +33,7 @@ from weir.rounds.views import MaintainedView
 from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
 from weir.sources.source import Source, Visit
+from weir.spark.frame_bag import FrameBag
 from weir.sweeping.order import Asked
 from weir.warehouse.store import ViewStore
 
