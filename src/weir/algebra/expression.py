@@ -18,7 +18,7 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 
-from weir.algebra.dialect import SparkCore
+from weir.algebra.dialect import SparkAsWritten, SparkCore
 from weir.algebra.errors import TypeMismatch, UnsupportedExpression
 from weir.algebra.quoting import backquoted
 from weir.algebra.types import BOOLEAN, NULL, Row, Schema, Type, Value
@@ -34,6 +34,11 @@ class Written:
 
     text: str
     reads: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The text without what means nothing: blanks and comments."""
+        return tuple(token.text for token in sqlglot.tokenize(self.text, read=SparkAsWritten))
 
     def rename(self, names: Mapping[str, str]) -> Written:
         return Written(self.text, tuple((names.get(read, read), slot, name) for read, slot, name in self.reads))

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
@@ -112,15 +113,22 @@ class MaintainedView:
 
     # -- the table -----------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def definition(self) -> str:
         """What tells this view from another of the same name: its normal form."""
         parts = [(term.slots, term.equalities, term.selections, term.rest, term.output) for term in self.view.terms]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
+    @cached_property
+    def wording(self) -> str:
+        """The words that only Spark reads: there even the spelling of a column can show, in ``struct(ID)``."""
+        words = [each.written.words for each in self.view.spark_only if each.written is not None]
+        return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
+
     def _check_definition(self, store: ViewStore) -> None:
-        known = store.head.notes.get("definition", self.definition)
-        if store.head.transaction and known != self.definition:
+        notes = store.head.notes
+        known = notes.get("definition", self.definition), notes.get("wording", self.wording)
+        if store.head.transaction and known != (self.definition, self.wording):
             raise DefinitionChanged(
                 f"the table of view {self.name} at {store.place.uri} was made from another definition; load it again "
                 f"from the sources: weir run --reload {self.name} (or give the new view another name)"
@@ -140,7 +148,8 @@ class MaintainedView:
     def notes(self) -> dict[str, str]:
         """Kept with every commit."""
         folders = {name: store.place.uri.rsplit("/", 1)[-1] for name, store in self.auxiliary.items()}
-        notes = {"definition": self.definition, "strategy": self.choice.strategy, "level": self.level}
+        notes = {"definition": self.definition, "wording": self.wording}
+        notes |= {"strategy": self.choice.strategy, "level": self.level}
         seldom = {AUXILIARY_NOTE: folders, GAPS_NOTE: [astuple(gap) for gap in self.gaps]}
         return {**notes, **{name: json.dumps(value) for name, value in seldom.items() if value}}
 
