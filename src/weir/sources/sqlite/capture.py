@@ -6,7 +6,7 @@
 | ``weir_clock`` | one row: the number of the last change; tells transactions apart (see ``wal``) |
 | ``weir_capture`` | which tables are captured, with which columns, since which change |
 | ``weir_meta`` | the log's own name, and how far it has been trimmed |
-| ``weir_replaced`` | rows that an INSERT or UPDATE might replace, only for the time of that statement |
+| ``weir_replaced`` | rows that an INSERT or UPDATE might replace, until the next statement |
 | ``weir_global_transaction`` | a view: a row inserted into it names the global transaction of the current transaction |
 | ``weir_capture_<event>_<table>`` | five triggers per table |
 

@@ -37,10 +37,10 @@ class CaptureTriggers:
         inserter = [self._inserter(f"NEW.{self.shape.rowid}"), self._inserter(_NOT_GIVEN)]
         yield self._trigger("insert", "AFTER INSERT", self._log_replaced(inserter) + self._log("NEW", 1))
         yield self._trigger("delete", "AFTER DELETE", self._forget_old() + self._log("OLD", -1))
-        yield self._trigger("update", "AFTER UPDATE", self._after_update() + self._log("OLD", -1) + self._log("NEW", 1))
+        yield self._trigger("update", "AFTER UPDATE", self._after_update() + self._log("NEW", 1))
         # SQLite computes generated columns of NEW, before an update, from those columns only that the trigger uses.
         everything = f"  SELECT {self._columns('NEW.')};\n"
-        noted = everything + self._note(self._updater(), self._other_than_old())
+        noted = everything + self._note(self._updater(), self._other_than_old()) + self._note_old()
         yield self._trigger("before_insert", "BEFORE INSERT", self._note(inserter[0], ""))
         yield self._trigger("before_update", "BEFORE UPDATE", noted, f"WHEN {self._unique_changed()}")
 
@@ -77,6 +77,12 @@ class CaptureTriggers:
     def _updater(self) -> str:
         return f"'u' || {self._place('OLD')}"
 
+    def _itself(self) -> str:
+        return f"'o' || {self._place('OLD')}"
+
+    def _is_itself(self) -> str:
+        return f"by = {self._itself()} AND row = +({self._place('OLD')})"
+
     def _place(self, row: str) -> str:
         """The row's number, or its key as text."""
         if self.shape.rowid is not None:
@@ -90,6 +96,10 @@ class CaptureTriggers:
         places = list(self.shape.columns)
         return " AND ".join(f"{row}.{double_quoted(name)} = {noted}.v{places.index(name)}" for name in self.shape.key)
 
+    def _there(self) -> str:
+        """Whether a noted row's place is taken, by itself or another."""
+        return f"EXISTS\n      (SELECT 1 FROM {self.table} AS weir_row WHERE {self._same('weir_replaced', 'weir_row')})"
+
     # -- rows that REPLACE removes ----------------------------------------------------------------------------------
 
     def _note(self, by: str, condition: str) -> str:
@@ -97,7 +107,7 @@ class CaptureTriggers:
         mine = f"weir_replaced WHERE capture = {self.capture}"
         return (
             f"  DELETE FROM {mine} AND moment < {_NOW};\n"
-            f"  DELETE FROM {mine} AND moment = {_NOW} AND by = {by};\n"
+            f"  DELETE FROM {mine} AND moment = {_NOW} AND by = {by} AND {self._there()};\n"
             f"  INSERT INTO weir_replaced (capture, moment, by, row, {self._values()})\n"
             f"    SELECT {self.capture}, {_NOW}, {by}, {self._place('weir_row')}, {self._columns('weir_row.')}\n"
             f"    FROM {self.table} AS weir_row WHERE ({self._conflicts()}) {condition};\n"
@@ -135,10 +145,7 @@ class CaptureTriggers:
     def _log_replaced(self, by: Sequence[str], condition: str = "") -> str:
         """After: those of them that are gone are logged as deleted. The new row may have taken the place of one."""
         whose = f"capture = {self.capture} AND moment = {_NOW} AND by IN ({', '.join(by)})"
-        gone = (
-            f"(({self._same('weir_replaced', 'NEW')}) OR NOT EXISTS\n"
-            f"      (SELECT 1 FROM {self.table} AS weir_row WHERE {self._same('weir_replaced', 'weir_row')}))"
-        )
+        gone = f"(({self._same('weir_replaced', 'NEW')}) OR NOT {self._there()})"
         number = f"weir_replaced.n - (SELECT min(n) FROM weir_replaced WHERE {whose}) + 1"
         return (
             f"  INSERT INTO weir_log (seq, capture, weight, nonce, {self._values()})\n"
@@ -148,11 +155,33 @@ class CaptureTriggers:
             f"    (SELECT row FROM weir_replaced WHERE {whose} {condition}\n    AND {gone});\n"
         )
 
+    def _note_old(self) -> str:
+        """The row itself, where it may replace others: what that sets off may change it before its turn ends."""
+        noted = f"EXISTS (SELECT 1 FROM weir_replaced WHERE capture = {self.capture} AND moment = {_NOW} AND"
+        return (
+            f"  INSERT INTO weir_replaced (capture, moment, by, row, {self._values()})\n"
+            f"    SELECT {self.capture}, {_NOW}, {self._itself()}, {self._place('OLD')}, {self._columns('OLD.')}\n"
+            f"    WHERE {noted} by = {self._updater()}) AND NOT {noted} {self._is_itself()});\n"
+        )
+
     def _after_update(self) -> str:
-        """The row's own notes, then what others have noted of it: it looks different now."""
+        """The row's own notes, the row as it was last, then what others have noted of it: it looks different now."""
         own = self._log_replaced([self._updater()], f"AND {self._unique_changed()}")
         values = ", ".join(f"v{at} = NEW.{double_quoted(name)}" for at, name in enumerate(self.shape.columns))
-        return f"{own}  UPDATE weir_replaced SET row = {self._place('NEW')}, {values} WHERE {self._of_old()};\n"
+        mirrored = f"  UPDATE weir_replaced SET row = {self._place('NEW')}, {values} WHERE {self._of_old()};\n"
+        return own + self._log_last() + mirrored
+
+    def _log_last(self) -> str:
+        """The old image: as it was noted, if it was, since SQLite's OLD does not know of changes in between."""
+        noted = "weir_replaced.n IS NOT NULL"
+        names = enumerate(map(double_quoted, self.shape.columns))
+        values = ", ".join(f"CASE WHEN {noted} THEN weir_replaced.v{at} ELSE OLD.{name} END" for at, name in names)
+        return (
+            f"  INSERT INTO weir_log (seq, capture, weight, nonce, {self._values()})\n"
+            f"    SELECT {NEXT} + 1, {self.capture}, -1, random(), {values}\n"
+            f"    FROM weir_clock LEFT JOIN weir_replaced ON capture = {self.capture} AND moment = {_NOW}\n"
+            f"    AND {self._is_itself()} AND {self._unique_changed()};\n{TICK}"
+        )
 
     def _forget_old(self) -> str:
         """With ``recursive_triggers`` on, a replaced row comes as a delete of its own."""
@@ -164,7 +193,7 @@ class CaptureTriggers:
         The plus takes the column's affinity away, with which SQLite would not use the index.
         """
         image = f"({self._values()}) IS ({self._columns('OLD.')})"
-        return f"capture = {self.capture} AND row = +({self._place('OLD')}) AND {image}"
+        return f"capture = {self.capture} AND row = +({self._place('OLD')}) AND ({image} OR by = {self._itself()})"
 
 
 def _quoted(row: str, names: Sequence[str]) -> Iterator[str]:
