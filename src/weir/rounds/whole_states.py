@@ -39,6 +39,7 @@ class WholeStates:
         return cls(None if unit.state == NEW else unit.count(blocks))
 
     def why(self, view: MaintainedView) -> str:
+        """The reason, as the table's history tells it."""
         return FIRST if not view.loaded else ORDERED if self.transactions is None else TRUNCATED
 
     def arrivals(self, view: MaintainedView) -> tuple[int, int]:
