@@ -116,7 +116,7 @@ VIEWS = {
         ("SELECT c.id FROM crm.customer c", "consistency = 'complete', strategy = 'eca'"),
         "cannot be kept by eca at consistency = 'complete': it promises 'strong' over one source", "strategy = 'auto'",
     ),
-    "a name of ours": (("SELECT c.id AS _weir_hash FROM crm.customer c",), "'_weir_' are Weir's", "name it with AS"),
+    "a name of ours": (("SELECT c.id AS _weir_x FROM crm.customer c",), "'_weir_' are Weir's own", "name it with AS"),
     "a name that Delta refuses": (("SELECT c.id AS `a b` FROM crm.customer c",), "cannot be stored in Delta", "AS a_b"),
     "twins": (("SELECT c.id AS a, c.name AS A FROM crm.customer c",), "are called A", "another name with AS"),
     "strategy": (("SELECT c.id FROM crm.customer c", "strategy = 'swep'"), "did you mean 'sweep'", "view extra"),

@@ -55,7 +55,7 @@ class _View:
     class view:  # noqa: N801
         sources = ("s",)
 
-    store, name = None, "v"
+    store, loaded, name = None, False, "v"
 
     def stop(self) -> None: ...
 

@@ -39,7 +39,7 @@ class WholeStates:
         return cls(None if unit.state == NEW else unit.count(blocks))
 
     def why(self, view: MaintainedView) -> str:
-        """What the load is noted as, in the table's history."""
+        """The reason, as the table's history tells it."""
         return FIRST if not view.loaded else ORDERED if self.transactions is None else TRUNCATED
 
     def arrivals(self, view: MaintainedView) -> tuple[int, int]:
