@@ -1,0 +1,100 @@
+"""Views over a case's tables: one to three of them, joined in every way that a view may, or the UNION ALL of two."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+
+from weir.algebra.quoting import backquoted
+from weir.algorithms.registry import ALGORITHMS
+from weir.proving.fuzz.case import FuzzJoin, FuzzSelect, FuzzTable, FuzzView
+from weir.proving.fuzz.expressions import ExpressionWriter, TypedColumn
+from weir.proving.fuzz.values import DATES, FLOATS, MOMENTS, NUMBERS, family_of
+
+UNLIKE_UNIONS, ODD_OUTPUTS = "unlike-unions", "odd-outputs"
+_PROMISES_NOTHING = ("basic",)
+_STRATEGIES = tuple(name for name in ALGORITHMS if name not in _PROMISES_NOTHING)
+_ALIASES = ("a", "b", "c")
+_ODD = ("Größe", "select", "a-b", "order", "x.y")
+_ALIKE = {NUMBERS: (NUMBERS, FLOATS), FLOATS: (FLOATS, NUMBERS), DATES: (DATES, MOMENTS), MOMENTS: (MOMENTS, DATES)}
+
+
+def draw_view(dice: random.Random, name: str, tables: Sequence[FuzzTable], without: Collection[str] = ()) -> FuzzView:
+    first = _draw_select(dice, tables, without, 0)
+    selects = [first]
+    if dice.random() < 0.15 and not any("*" in each for each in first.output):
+        selects.append(_draw_select(dice, tables, without, len(first.output)))
+        if UNLIKE_UNIONS in without:
+            selects[1] = FuzzSelect(first.output, first.tables, selects[1].where and first.where)
+    return FuzzView(name, tuple(selects), _draw_options(dice))
+
+
+def _draw_options(dice: random.Random) -> dict[str, str]:
+    """A level, and now and then a strategy by name; whether it takes the view is Weir's to say."""
+    level = dice.choices(("complete", "strong", "weak", "convergence"), (6, 5, 1, 1))[0]
+    options = {"consistency": level}
+    if dice.random() < 0.5:
+        options["strategy"] = dice.choice(_STRATEGIES)
+    return options
+
+
+def _draw_select(dice: random.Random, tables: Sequence[FuzzTable], without: Collection[str], width: int) -> FuzzSelect:
+    count = dice.choices((1, 2, 3), (2, 6, 2))[0]
+    chosen = [dice.choice(tables) for _ in range(count)]
+    joins, columns = [], list[TypedColumn]()
+    for alias, table in zip(_ALIASES, chosen, strict=False):
+        own = [TypedColumn(f"{alias}.{backquoted(c.name)}", c.type) for c in table.columns]
+        joins.append(_draw_join(dice, table, alias, own, columns, without))
+        columns += own
+    writer = ExpressionWriter(dice, columns, without)
+    where = tuple(writer.condition() for _ in range(dice.choice((0, 0, 1, 1, 2))))
+    return FuzzSelect(tuple(_draw_output(dice, writer, joins, without, width)), tuple(joins), where)
+
+
+def _draw_join(
+    dice: random.Random, table: FuzzTable, alias: str, own: Sequence[TypedColumn], before: Sequence[TypedColumn],
+    without: Collection[str],
+) -> FuzzJoin:  # fmt: skip
+    if not before:
+        return FuzzJoin(table.source, table.name, alias)
+    both = ExpressionWriter(dice, [*before, *own], without)
+    equalities = [each for each in (_equality(dice, own, before) for _ in range(dice.choice((1, 1, 1, 2)))) if each]
+    how = dice.choices(("JOIN", "more", "theta", ",", "CROSS JOIN"), (10, 3, 1, 1, 1))[0]
+    if how == "more":
+        return FuzzJoin(table.source, table.name, alias, "JOIN", (*equalities, both.condition(1)))
+    if how == "theta":
+        return FuzzJoin(table.source, table.name, alias, "JOIN", (both.condition(1),))
+    if how == "JOIN" and equalities:
+        return FuzzJoin(table.source, table.name, alias, "JOIN", tuple(equalities))
+    return FuzzJoin(table.source, table.name, alias, "CROSS JOIN" if how != "," else ",")
+
+
+def _equality(dice: random.Random, own: Sequence[TypedColumn], before: Sequence[TypedColumn]) -> str:
+    """Columns that can be compared, of like or unlike types."""
+    pairs = [
+        (mine, other) for mine in own for other in before
+        if family_of(other.type) in _ALIKE.get(family_of(mine.type), (family_of(mine.type),))
+    ]  # fmt: skip
+    if not pairs:
+        return ""
+    favourite = [pair for pair in pairs if all(each.sql.endswith("`k`") for each in pair)]
+    mine, other = dice.choice(favourite if favourite and dice.random() < 0.5 else pairs)
+    return f"{mine.sql} {'<=>' if dice.random() < 0.05 else '='} {other.sql}"
+
+
+def _draw_output(
+    dice: random.Random, writer: ExpressionWriter, joins: Sequence[FuzzJoin], without: Collection[str], width: int
+) -> list[str]:
+    """The select list; in half of the views it begins with the tables' identifiers, which some strategies need."""
+    values = []
+    if dice.random() < 0.5:
+        values += [column.sql for column in writer.columns if column.sql.endswith(("`id`", "`k`"))]
+    values += [writer.value() for _ in range(dice.randint(1, 3))]
+    if width:
+        values = [writer.value() for _ in range(width)]
+    names = [f"c{at}" for at in range(len(values))]
+    if ODD_OUTPUTS not in without and dice.random() < 0.05:
+        names[-1] = dice.choice(_ODD)
+    return [f"{value} AS {backquoted(name)}" for value, name in zip(values, names, strict=True)]
+
+
