@@ -23,7 +23,7 @@ def draw_case(seed: int, kinds: Sequence[str] = FUZZED_KINDS, without: Collectio
     count = dice.choices((1, 2, 3), (3, 5, 1))[0]
     sources = {f"s{number}": dice.choice(list(kinds)) for number in range(1, count + 1)}
     tables = _draw_tables(dice, sources)
-    views = [draw_view(dice, f"view_{number}", tables, without) for number in range(1, dice.choice((3, 4, 5)) + 1)]
+    views = [draw_view(dice, f"view_{number}", tables, without) for number in range(1, dice.choice((1, 2, 2, 3)) + 1)]
     fillers = {table.place: TableWriter(dice, sources[table.source], table) for table in tables}
     tables = [replace(table, rows=tuple(fillers[table.place].first_rows())) for table in tables]
     writers = list(fillers.values())

@@ -21,9 +21,7 @@ from weir.proving.fuzz.shrinking import shrunk, signature
 from weir.proving.fuzz.trial import SETTINGS, STOPPED, WRONG, FuzzFinding, TrialVerdict, run_trial
 from weir.spark.session import open_session
 
-_START = {  # for many small queries that are never seen again, compiling them is most of the cost
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.log.level": "OFF",
-}  # fmt: skip
+_START = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC", "spark.log.level": "OFF"}  # stops are told by Weir
 
 
 @dataclass(frozen=True)
