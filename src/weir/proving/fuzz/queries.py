@@ -57,6 +57,9 @@ def _draw_join(
 ) -> FuzzJoin:  # fmt: skip
     if not before:
         return FuzzJoin(table.source, table.name, alias)
+    if alias == _ALIASES[1] and dice.random() < 0.08 and (same := _same_names(own, before)):
+        natural = dice.random() < 0.5
+        return FuzzJoin(table.source, table.name, alias, *(("NATURAL JOIN",) if natural else ("USING", same)))
     both = ExpressionWriter(dice, [*before, *own], without)
     equalities = [each for each in (_equality(dice, own, before) for _ in range(dice.choice((1, 1, 1, 2)))) if each]
     how = dice.choices(("JOIN", "more", "theta", ",", "CROSS JOIN"), (10, 3, 1, 1, 1))[0]
@@ -67,6 +70,13 @@ def _draw_join(
     if how == "JOIN" and equalities:
         return FuzzJoin(table.source, table.name, alias, "JOIN", tuple(equalities))
     return FuzzJoin(table.source, table.name, alias, "CROSS JOIN" if how != "," else ",")
+
+
+def _same_names(own: Sequence[TypedColumn], before: Sequence[TypedColumn]) -> tuple[str, ...]:
+    """The names that both have, quoted; none if some of them cannot be compared."""
+    known = {column.sql.partition(".")[2]: column for column in before}
+    pairs = {name: (column, known[name]) for column in own if (name := column.sql.partition(".")[2]) in known}
+    return tuple(pairs) if all(left.family == right.family for left, right in pairs.values()) else ()
 
 
 def _equality(dice: random.Random, own: Sequence[TypedColumn], before: Sequence[TypedColumn]) -> str:

@@ -167,10 +167,10 @@ class _Trial:
 
     def _catch_up(self, number: int) -> None:
         self._note_stopped(number, self._run())
-        act = self.case.rounds[number - 1].act if number else ""
+        round_ = self.case.rounds[number - 1] if number else FuzzRound(())
         for view in self._living():
-            self._look(view, number, act)
-        if act == VERIFY and not self.stopped:
+            self._look(view, number, keeps_every_state(round_))
+        if round_.act == VERIFY and not self.stopped:
             self._verify(number)
 
     def _run(self) -> str | None:
@@ -207,10 +207,10 @@ class _Trial:
     def _living(self) -> Iterator[FuzzView]:
         return (view for view in self.case.views if view.name not in self.stopped)
 
-    def _look(self, view: FuzzView, number: int, act: str) -> None:
+    def _look(self, view: FuzzView, number: int, every_state: bool) -> None:
         """Reads what the view shows; the last time as its readers do, by Spark."""
         try:
-            shown = self._shown(view, act)
+            shown = self._shown(view, every_state)
             if number == len(self.case.rounds):
                 frame = self.warehouse.read(view.name)
                 self.columns[view.name] = list(frame.dtypes)
@@ -221,13 +221,13 @@ class _Trial:
             self.stopped.add(view.name)
             self._found(WRONG, view.name, number, f"{type(problem).__name__}: {problem}")
 
-    def _shown(self, view: FuzzView, act: str) -> ShownRound:
+    def _shown(self, view: FuzzView, every_state: bool) -> ShownRound:
         store = self.warehouse.store(view.name)
         head = store.log.head()
         version, arrival = self.versions.get(view.name, (head.version - 1, head.last_arrival))
         self.versions[view.name] = head.version, head.last_arrival
         level = view.options.get("consistency", "strong")
-        complete = level == "complete" and act != RESTART  # what happened during a pause may come as one transaction
+        complete = level == "complete" and every_state
         if complete:
             wanted = [AsOf(arrival=each) for each in range(arrival + 1, head.last_arrival + 1)]
         else:
@@ -303,6 +303,12 @@ class _Trial:
             with suppress(Exception):
                 close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keeps_every_state(round_: FuzzRound) -> bool:
+    """Whether a complete view can: what happened during a pause may come as one, and so does all around a TRUNCATE."""
+    statements = [statement for transaction in round_.transactions for statement in transaction.statements]
+    return round_.act != RESTART and not any(statement.startswith("TRUNCATE") for statement in statements)
 
 
 def difference(expected: SeenRows, shown: SeenRows) -> str:
