@@ -95,7 +95,7 @@ def numbered(
     for vector, number in numbers.items():
         rows = history.states[place[0]][vector[at]][place]
         parts.append(rows.append_column(STATE, pa.array([number] * rows.num_rows, pa.int32())))
-    together = pa.concat_tables(parts)
+    together = pa.concat_tables(parts).combine_chunks()  # Spark takes an empty first chunk for the whole table
     spark.createDataFrame(together, spark_schema(together)).createOrReplaceTempView(name)
 
 
