@@ -99,7 +99,9 @@ def run_fuzz(
             for finding in verdict.findings:
                 if (kind := signature(finding)) not in known:
                     known.add(kind)
-                    file = kept_case(verdict.case, finding, keep, places, spark) if keep is not None else ""
+                    kept = any(view.name == finding.view for view in verdict.case.views)
+                    failing = verdict.case if kept else case  # one that fails when it is planned is kept nowhere
+                    file = kept_case(failing, finding, keep, places, spark) if keep is not None else ""
                     report.failures.append(FuzzFailure(number, str(finding), file))
             report.seconds = time.monotonic() - began
             if on_case is not None:

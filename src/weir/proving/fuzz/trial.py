@@ -21,7 +21,7 @@ from weir.operation.warehouse import AsOf, Warehouse
 from weir.planning.choice import ViewFacts, choose
 from weir.proving.fuzz.case import FuzzCase, FuzzRound, FuzzView
 from weir.proving.fuzz.expected import ExpectedStates, SeenRows, TableHistory, Unanswerable, bag_of_arrow, misplaced
-from weir.proving.fuzz.places import FuzzPlaces
+from weir.proving.fuzz.places import FuzzPlaces, Refusals
 from weir.rounds.engine import RoundReport
 from weir.rounds.units import FAILED, WAITING
 from weir.spark.session import inside
@@ -76,6 +76,8 @@ def run_trial(case: FuzzCase, places: FuzzPlaces, spark: SparkSession) -> TrialV
         trial.begin()
         trial.run()
         trial.judge()
+    except Refusals as problem:  # tables that the database does not take: no case at all
+        trial.verdict.refused += [(view, f"the database: {problem}") for view in case.views]
     finally:
         trial.end()
     return trial.verdict
@@ -130,8 +132,12 @@ class _Trial:
                 return candidate
             except WeirError as problem:
                 said = str(problem)
+            except Exception as problem:  # a refusal has words
+                self._found(STOPPED, view.name, 0, f"when it is planned: {type(problem).__name__}: {problem}")
+                break
+        else:
+            self.verdict.refused.append((view, said))
         self.warehouse.views.pop(view.name, None)
-        self.verdict.refused.append((view, said))
         return None
 
     # -- running it ----------------------------------------------------------------------------------------------------
