@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class FuzzFailure:
 
 @dataclass
 class FuzzReport:
-    """The verdict over all cases; ``reasons`` counts why views were refused."""
+    """The verdict over all cases; ``reasons`` counts why views were refused, ``known`` are kinds of failure seen."""
 
     seed: int
     kinds: Sequence[str]
@@ -49,6 +49,7 @@ class FuzzReport:
     seconds: float = 0.0
     failures: list[FuzzFailure] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
+    known: set[str] = field(default_factory=set)
 
     @property
     def clean(self) -> bool:
@@ -68,8 +69,7 @@ class FuzzReport:
 
     def as_json(self) -> dict[str, Any]:
         known = asdict(self) | {"kinds": list(self.kinds), "seconds": round(self.seconds, 1)}
-        del known["reasons"]
-        return known
+        return {name: value for name, value in known.items() if name not in ("reasons", "known")}
 
 
 def _reason(why: str) -> str:
@@ -88,26 +88,33 @@ def run_fuzz(
     for kind in kinds:
         if kind not in FUZZED_KINDS:
             raise WeirError(f"unknown kind '{kind}' to fuzz; {did_you_mean(kind, FUZZED_KINDS, 'use some of')}")
-    report, began, known = FuzzReport(seed, kinds), time.monotonic(), set[str]()
+    report, began = FuzzReport(seed, kinds), time.monotonic()
     with FuzzPlaces() as places:
         spark = open_session("local[2]", "weir fuzz", {**SETTINGS, **_START})
-        number = seed
         while (report.cases < cases) if cases else (time.monotonic() - began < seconds):
-            case = draw_case(number, kinds, without)
+            case = draw_case(seed + report.cases, kinds, without)
             verdict = run_trial(case, places, spark)
             report.add(verdict)
-            for finding in verdict.findings:
-                if (kind := signature(finding)) not in known:
-                    known.add(kind)
-                    kept = any(view.name == finding.view for view in verdict.case.views)
-                    failing = verdict.case if kept else case  # one that fails when it is planned is kept nowhere
-                    file = kept_case(failing, finding, keep, places, spark) if keep is not None else ""
-                    report.failures.append(FuzzFailure(number, str(finding), file))
+            report.failures += _failures(case, verdict, report, keep, places, spark)
             report.seconds = time.monotonic() - began
             if on_case is not None:
                 on_case(case, verdict, report)
-            number += 1
     return report
+
+
+def _failures(
+    case: FuzzCase, verdict: TrialVerdict, report: FuzzReport, keep: Path | None, places: FuzzPlaces,
+    spark: SparkSession,
+) -> Iterator[FuzzFailure]:  # fmt: skip
+    """What a case shows that no case before it did."""
+    for finding in verdict.findings:
+        if (kind := signature(finding)) in report.known:
+            continue
+        report.known.add(kind)
+        kept = any(view.name == finding.view for view in verdict.case.views)
+        failing = verdict.case if kept else case  # one that fails when it is planned is kept nowhere
+        file = "" if keep is None else kept_case(failing, finding, keep, places, spark)
+        yield FuzzFailure(case.seed, str(finding), file)
 
 
 def kept_case(case: FuzzCase, finding: FuzzFinding, folder: Path, places: FuzzPlaces, spark: SparkSession) -> str:
