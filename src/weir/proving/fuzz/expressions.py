@@ -46,9 +46,9 @@ class ExpressionWriter:
     def _of(self, family: str) -> list[TypedColumn]:
         return [column for column in self.columns if column.family == family]
 
-    def operand(self, family: str) -> str:
-        """A column of the family, or a literal."""
-        found = self._of(family)
+    def operand(self, family: str, beside: TypedColumn | None = None) -> str:
+        """A column of the family other than the one ``beside``, or a literal."""
+        found = [column for column in self._of(family) if column != beside]
         if found and self.dice.random() < 0.8:
             return self.dice.choice(found).sql
         return self.dice.choice(_LITERALS[family])
@@ -76,19 +76,19 @@ class ExpressionWriter:
         if ODD_PRECEDENCE not in self.without and self.dice.random() < 0.03:
             return f"{self.operand(TRUTHS)} <=> {self.operand(TRUTHS)} < {self.operand(TRUTHS)}"
         operator = self.dice.choice(("=", "<>", "<", "<=", ">", ">=", "<=>"))
-        other = self.operand(column.family)
+        other = self.operand(column.family, column)
         return f"{column.sql} {operator} {other}"
 
     def _null(self, column: TypedColumn) -> str:
         return f"{column.sql} IS {self.dice.choice(('', 'NOT '))}NULL"
 
     def _listed(self, column: TypedColumn) -> str:
-        listed = ", ".join(self.operand(column.family) for _ in range(self.dice.randint(1, 3)))
+        listed = ", ".join(self.operand(column.family, column) for _ in range(self.dice.randint(1, 3)))
         null = ", NULL" if self.dice.random() < 0.1 else ""
         return f"{column.sql} {self.dice.choice(('', 'NOT '))}IN ({listed}{null})"
 
     def _between(self, column: TypedColumn) -> str:
-        return f"{column.sql} BETWEEN {self.operand(column.family)} AND {self.operand(column.family)}"
+        return f"{column.sql} BETWEEN {self.operand(column.family, column)} AND {self.operand(column.family, column)}"
 
     def _like(self, column: TypedColumn) -> str:
         return f"{column.sql} {self.dice.choice(('', 'NOT '))}LIKE {self.dice.choice(_PATTERNS)}"
@@ -111,12 +111,11 @@ class ExpressionWriter:
         return self.dice.choice(ways)(column)
 
     def _either(self, column: TypedColumn) -> str:
-        other = self.operand(column.family)
+        other = self.operand(column.family, column)
         return self.dice.choice((f"COALESCE({column.sql}, {other})", f"NULLIF({column.sql}, {other})"))
 
     def _chosen(self, column: TypedColumn) -> str:
-        other = self.operand(column.family)
-        end = self.dice.choice((f" ELSE {other}", ""))
+        end = self.dice.choice((f" ELSE {self.operand(column.family, column)}", ""))
         return f"CASE WHEN {self.condition(1)} THEN {column.sql}{end} END"
 
     def _as_text(self, column: TypedColumn) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from weir.algebra.quoting import backquoted
 from weir.algorithms.registry import ALGORITHMS
@@ -20,13 +21,26 @@ _ALIKE = {NUMBERS: (NUMBERS, FLOATS), FLOATS: (FLOATS, NUMBERS), DATES: (DATES, 
 
 
 def draw_view(dice: random.Random, name: str, tables: Sequence[FuzzTable], without: Collection[str] = ()) -> FuzzView:
-    first = _draw_select(dice, tables, without, 0)
-    selects = [first]
-    if dice.random() < 0.15 and not any("*" in each for each in first.output):
-        selects.append(_draw_select(dice, tables, without, len(first.output)))
-        if UNLIKE_UNIONS in without:
-            selects[1] = FuzzSelect(first.output, first.tables, selects[1].where and first.where)
+    """A SELECT, now and then two of them."""
+    first, columns = _draw_tables_of(dice, tables, without)
+    if dice.random() >= 0.15:
+        output = _draw_output(dice, ExpressionWriter(dice, columns, without))
+        return FuzzView(name, (replace(first, output=_named(dice, output, without)),), _draw_options(dice))
+    chosen = [dice.choice(columns) for _ in range(dice.randint(1, 3))]
+    plain = _named(dice, [column.sql for column in chosen], without)
+    selects = [replace(first, output=plain), replace(first, output=plain)]
+    if UNLIKE_UNIONS not in without:
+        other, columns = _draw_tables_of(dice, tables, without)
+        alike = [_alike(dice, ExpressionWriter(dice, columns, without), column) for column in chosen]
+        selects[1] = replace(other, output=_named(dice, alike, without))
     return FuzzView(name, tuple(selects), _draw_options(dice))
+
+
+def _alike(dice: random.Random, writer: ExpressionWriter, column: TypedColumn) -> str:
+    """What can stand below a column in a UNION ALL: often of another type, which both then widen to."""
+    if dice.random() < 0.1:
+        return "NULL"
+    return writer.operand(dice.choice(_ALIKE.get(column.family, (column.family,))))
 
 
 def _draw_options(dice: random.Random) -> dict[str, str]:
@@ -38,17 +52,19 @@ def _draw_options(dice: random.Random) -> dict[str, str]:
     return options
 
 
-def _draw_select(dice: random.Random, tables: Sequence[FuzzTable], without: Collection[str], width: int) -> FuzzSelect:
+def _draw_tables_of(
+    dice: random.Random, tables: Sequence[FuzzTable], without: Collection[str]
+) -> tuple[FuzzSelect, list[TypedColumn]]:
+    """FROM and WHERE, and the columns that can be selected."""
     count = dice.choices((1, 2, 3), (2, 6, 2))[0]
-    chosen = [dice.choice(tables) for _ in range(count)]
-    joins, columns = [], list[TypedColumn]()
-    for alias, table in zip(_ALIASES, chosen, strict=False):
+    joins, columns = list[FuzzJoin](), list[TypedColumn]()
+    for alias, table in zip(_ALIASES, [dice.choice(tables) for _ in range(count)], strict=False):
         own = [TypedColumn(f"{alias}.{backquoted(c.name)}", c.type) for c in table.columns]
         joins.append(_draw_join(dice, table, alias, own, columns, without))
         columns += own
     writer = ExpressionWriter(dice, columns, without)
     where = tuple(writer.condition() for _ in range(dice.choice((0, 0, 1, 1, 2))))
-    return FuzzSelect(tuple(_draw_output(dice, writer, joins, without, width)), tuple(joins), where)
+    return FuzzSelect((), tuple(joins), where), columns
 
 
 def _draw_join(
@@ -92,19 +108,16 @@ def _equality(dice: random.Random, own: Sequence[TypedColumn], before: Sequence[
     return f"{mine.sql} {'<=>' if dice.random() < 0.05 else '='} {other.sql}"
 
 
-def _draw_output(
-    dice: random.Random, writer: ExpressionWriter, joins: Sequence[FuzzJoin], without: Collection[str], width: int
-) -> list[str]:
+def _draw_output(dice: random.Random, writer: ExpressionWriter) -> list[str]:
     """The select list; in half of the views it begins with the tables' identifiers, which some strategies need."""
     values = []
     if dice.random() < 0.5:
         values += [column.sql for column in writer.columns if column.sql.endswith(("`id`", "`k`"))]
-    values += [writer.value() for _ in range(dice.randint(1, 3))]
-    if width:
-        values = [writer.value() for _ in range(width)]
+    return values + [writer.value() for _ in range(dice.randint(1, 3))]
+
+
+def _named(dice: random.Random, values: Sequence[str], without: Collection[str]) -> tuple[str, ...]:
     names = [f"c{at}" for at in range(len(values))]
     if ODD_OUTPUTS not in without and dice.random() < 0.05:
         names[-1] = dice.choice(_ODD)
-    return [f"{value} AS {backquoted(name)}" for value, name in zip(values, names, strict=True)]
-
-
+    return tuple(f"{value} AS {backquoted(name)}" for value, name in zip(values, names, strict=True))
