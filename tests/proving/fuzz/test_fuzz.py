@@ -70,7 +70,7 @@ def test_a_planted_error_is_found_and_made_small(
 
     monkeypatch.setattr(deltas, "_batch", forgetful)
     case, finding = first_failure(places, spark)
-    file = Path(kept_case(case, finding, tmp_path, places, spark))
+    file = Path(kept_case(case, finding, tmp_path, places, spark, attempts=30))
     small = FuzzCase.parse(file.read_text(encoding="utf-8"))
     assert small.size < case.size / 2
     assert len(small.views) == 1

@@ -117,9 +117,11 @@ def _failures(
         yield FuzzFailure(case.seed, str(finding), file)
 
 
-def kept_case(case: FuzzCase, finding: FuzzFinding, folder: Path, places: FuzzPlaces, spark: SparkSession) -> str:
+def kept_case(
+    case: FuzzCase, finding: FuzzFinding, folder: Path, places: FuzzPlaces, spark: SparkSession, attempts: int = 150
+) -> str:
     """Makes a failing case small and writes it to a file, whose name is returned."""
-    small = minimised(case, finding, places, spark)
+    small = minimised(case, finding, places, spark, attempts)
     folder.mkdir(parents=True, exist_ok=True)
     words = "-".join(re.findall(r"[a-z]+", signature(finding).lower())[:6])
     file = folder / f"{words}-{case.seed}.json"
@@ -127,7 +129,9 @@ def kept_case(case: FuzzCase, finding: FuzzFinding, folder: Path, places: FuzzPl
     return str(file)
 
 
-def minimised(case: FuzzCase, finding: FuzzFinding, places: FuzzPlaces, spark: SparkSession) -> FuzzCase:
+def minimised(
+    case: FuzzCase, finding: FuzzFinding, places: FuzzPlaces, spark: SparkSession, attempts: int
+) -> FuzzCase:
     """The smallest form of a case that fails like this; its note tells how."""
     wanted = signature(finding)
     last = finding
@@ -142,5 +146,5 @@ def minimised(case: FuzzCase, finding: FuzzFinding, places: FuzzPlaces, spark: S
         last = same or last
         return same
 
-    small = shrunk(case, fails)
+    small = shrunk(case, fails, attempts)
     return replace(small, note=str(last))

@@ -30,7 +30,7 @@ def signature(finding: FuzzFinding) -> str:
     return f"{finding.what}: " + re.sub(r"\d+|'[^']*'|view_\w+|/\S+", "", finding.told)[:100]
 
 
-def shrunk(case: FuzzCase, fails: Fails, most: int = 150) -> FuzzCase:
+def shrunk(case: FuzzCase, fails: Fails, most: int) -> FuzzCase:
     """The smallest case found that ``fails`` still finds; at most so many attempts."""
     attempts = 0
     for stage in (*_STAGES, *_STAGES):  # what went late may have been in the way of what comes early

@@ -28,13 +28,12 @@ def without_column(statement: str, kind: str, table: FuzzTable, at: int) -> str:
     """
     if not references(statement, table) or " VALUES " not in statement:
         return statement
-    tree = sqlglot.parse_one(statement, dialect=_GRAMMARS[DRIVERS[kind]])
-    values = tree.find(exp.Values)
-    if values is None:
-        return statement
-    rows = [[value.sql(_GRAMMARS[DRIVERS[kind]]) for value in row.expressions] for row in values.expressions]
-    kept = ", ".join(f"({', '.join(row[:at] + row[at + 1 :])})" for row in rows)
+    grammar = _GRAMMARS[DRIVERS[kind]]
     head, _, rest = statement.partition(" VALUES ")
+    values = sqlglot.parse_one(f"INSERT INTO t VALUES {rest}", dialect=grammar).find(exp.Values)
+    assert values is not None
+    rows = [[value.sql(grammar) for value in row.expressions] for row in values.expressions]
+    kept = ", ".join(f"({', '.join(row[:at] + row[at + 1 :])})" for row in rows)
     tail = " ON CONFLICT" + rest.partition(" ON CONFLICT")[2] if " ON CONFLICT" in rest else ""
     return f"{head} VALUES {kept}{tail}"
 
