@@ -18,6 +18,7 @@ from weir.cli.capture import capture_app
 from weir.cli.check import check
 from weir.cli.demo import demo
 from weir.cli.explain import explain
+from weir.cli.fuzz import fuzz
 from weir.cli.init import init
 from weir.cli.run import run
 from weir.cli.simulate import simulate
@@ -46,7 +47,7 @@ app = typer.Typer(
 PANELS = {
     "Begin": (demo, init),
     "A project": (check, explain, run, status, query, verify, compact, publish),
-    "The laboratory": (algorithms, simulate, spectrum, stress),
+    "The laboratory": (algorithms, simulate, spectrum, stress, fuzz),
 }
 for panel, commands in PANELS.items():
     for command in commands:
