@@ -127,6 +127,14 @@ class Scope:
         raise self.definition.error(f"no table in sight is called {name}", known, place)
 
     def _ambiguous(self, name: str, found: list[ColumnUse], place: Span | None) -> ViewError:
+        if len({use.slot for use in found}) == 1:  # PostgreSQL has "Total" beside "total"; Spark cannot say which
+            names = " and ".join(use.column.name for use in found)
+            table = self.tables[found[0].slot].table.relation
+            return self.definition.error(
+                f"column {name} is ambiguous: {table} has {names}, which Spark does not tell apart",
+                "Rename one of them, or leave both out of the view.",
+                place,
+            )
         tables = " and ".join(f"{use.alias} ({self.tables[use.slot].table.relation})" for use in found)
         exact = f"Write {' or '.join(use.name for use in found)}."
         return self.definition.error(f"column {name} is ambiguous: it is in {tables}", exact, place)
