@@ -134,6 +134,7 @@ def rows(store: ViewStore, as_of: AsOf) -> Counter[tuple[object, ...]]:
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_kill_at_every_point_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
     """Every named point once, and every recovery but the last one killed too.

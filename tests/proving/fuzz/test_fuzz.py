@@ -19,7 +19,7 @@ from weir.proving.fuzz.trial import FuzzFinding, run_trial
 from weir.rounds import deltas
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
-QUICK, SLOW = range(10), range(1000, 1040)
+QUICK, SLOW = range(6), range(1000, 1020)
 
 pytestmark = pytest.mark.spark
 
@@ -58,6 +58,7 @@ def test_every_kind_is_drawn() -> None:
     assert {kind for seed in range(50) for kind in draw_case(seed).sources.values()} == set(FUZZED_KINDS)
 
 
+@pytest.mark.slow
 def test_a_planted_error_is_found_and_made_small(
     places: FuzzPlaces, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -13,8 +13,7 @@ from weir.proving.fuzz.expressions import ExpressionWriter, TypedColumn
 from weir.proving.fuzz.values import DATES, FLOATS, MOMENTS, NUMBERS, family_of
 
 UNLIKE_UNIONS, ODD_OUTPUTS = "unlike-unions", "odd-outputs"
-_PROMISES_NOTHING = ("basic",)
-_STRATEGIES = tuple(name for name in ALGORITHMS if name not in _PROMISES_NOTHING)
+_STRATEGIES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.facts.claims)  # others promise nothing
 _ALIASES = ("a", "b", "c")
 _ODD = ("Größe", "select", "a-b", "order", "x.y")
 _ALIKE = {NUMBERS: (NUMBERS, FLOATS), FLOATS: (FLOATS, NUMBERS), DATES: (DATES, MOMENTS), MOMENTS: (MOMENTS, DATES)}

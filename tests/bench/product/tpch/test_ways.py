@@ -12,13 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.bench.product.tpch.worlds import World, counted, join, open_world
-from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.changes import ChangeBatch, RowChange
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
 from weir.bench.product.tpch.places import addresses
 from weir.bench.product.tpch.recompute import RecomputedView
-from weir.bench.product.tpch.tables import TABLES
+from weir.bench.product.tpch.tables import TABLES, WEIGHT
 from weir.bench.product.tpch.writer import TpchWriter
 
 KINDS = ("sqlite", "postgres", "mariadb")

@@ -12,14 +12,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Bare
 from weir.bench.product.tpch.changes import ChangeBatch, TpchWorkload
 from weir.bench.product.tpch.data import Data
 from weir.bench.product.tpch.floor import Floor
 from weir.bench.product.tpch.memory import MemoryUse, peak
 from weir.bench.product.tpch.places import TpchDatabase, addresses, open_places
-from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
+from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES, WEIGHT
 from weir.bench.product.tpch.writer import TpchWriter
 
 JOIN = f"""

@@ -20,10 +20,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Bare
 from weir.bench.product.tpch.data import Data
-from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES
+from weir.bench.product.tpch.tables import LEAST_QUANTITY, TABLES, WEIGHT
 
 NamedRow: TypeAlias = dict[str, Any]
 SINGLES = ("new", "changed", "new", "deleted", "new")  # what batches of one change do, in turns

@@ -17,10 +17,9 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Address, Bare
 from weir.bench.product.tpch.delta import PlainTable
-from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
+from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES, WEIGHT
 from weir.bench.product.tpch.turn import Turn
 
 Partials: TypeAlias = dict[frozenset[str], pa.Table]  # by the tables that are joined

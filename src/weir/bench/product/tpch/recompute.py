@@ -16,10 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from weir.algebra.bag import WEIGHT
 from weir.bench.product.tpch.bare import Address
 from weir.bench.product.tpch.delta import PlainTable
-from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES
+from weir.bench.product.tpch.tables import LEAST_QUANTITY, OUTPUT, TABLES, WEIGHT
 from weir.bench.product.tpch.turn import Turn
 from weir.spark.frame_bag import added_up
 from weir.warehouse.store import ViewStore

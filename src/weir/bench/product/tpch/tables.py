@@ -17,6 +17,8 @@ class BaseTable:
     indexes: tuple[str, ...] = ()  # the join columns that the key does not serve
 
 
+WEIGHT = "weight"  # of a changed row, +1 or -1; no column of TPC-H is called so
+
 TABLES: Mapping[str, BaseTable] = {
     table.name: table
     for table in (
