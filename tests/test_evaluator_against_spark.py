@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +39,8 @@ from tests.generated_expressions import SCHEMA, expressions
 from tests.values import rows
 from weir.algebra.errors import EvaluationError, TypeMismatch, UnsupportedExpression
 from weir.algebra.expression import Expression
-from weir.algebra.types import Row, Schema, Type, Value, normalise, normalise_row
+from weir.algebra.scalar.coercion import common_type
+from weir.algebra.types import NULL, Row, Schema, Type, Value, normalise, normalise_row
 
 pytestmark = pytest.mark.spark
 
@@ -143,6 +145,22 @@ def test_operators_bind_as_in_spark(spark: SparkSession) -> None:
     check(spark, accepted, [facts.ROW], facts.SCHEMA)
     assert compared["exact values"] > 100
     assert compared["left to Spark"] > 10
+
+
+def test_unions_meet_in_sparks_types(spark: SparkSession) -> None:
+    """Every pair of types, NULL too, as the columns of a UNION ALL: the same common type, or none on both sides."""
+    types = [*dict.fromkeys(SCHEMA.types), NULL]
+    for one, other in product(types, types):
+        query = f"SELECT CAST(NULL AS {one}) AS x UNION ALL SELECT CAST(NULL AS {other})"
+        query = query.replace(f"CAST(NULL AS {NULL})", "NULL")
+        try:
+            there = spark.sql(query).dtypes[0][1]
+        except AnalysisException:
+            there = "none"
+        compared["unions"] += 1
+        if there != str(here := common_type(one, other) or "none"):
+            disagreements.append(f"{one} UNION ALL {other} is {there} in Spark, {here} here")
+    assert compared["unions"] > 200
 
 
 def check(spark: SparkSession, texts: list[str], table: list[Row], schema: Schema) -> None:

@@ -126,6 +126,7 @@ def tables(quoted: Callable[[str], str]) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_several_sources(open_shop: OpenShop) -> None:
     """Sweeps on Spark, copies, partitions, keys and rings."""

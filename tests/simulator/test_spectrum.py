@@ -112,6 +112,7 @@ def test_parts_on_their_own_are_no_global_transaction() -> None:
         assert len(list(apart.lattice.legal_vectors())) > len(list(scenario.lattice.legal_vectors()))
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_processes() -> None:
     """One process or two: the same rows to the last count."""
     algorithms = chosen(["strobe", "pvm", "ring"])
@@ -119,6 +120,7 @@ def test_the_result_does_not_depend_on_the_processes() -> None:
     assert one == two
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run() -> None:
     """The seed reaches the scenarios."""
     one, other = (measure(chosen(["sweep"]), QUICK, seed=seed, processes=1) for seed in (1, 2))
