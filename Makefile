@@ -30,7 +30,7 @@ test: lint servers
 
 # What takes a minute or more each: stress, soak, clusters. CI runs it after `make test`.
 slow: setup servers
-	$(BIN)/pytest -n 2 --dist load -m slow
+	$(BIN)/pytest -m slow
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.databases import private_servers  # sets the servers' password before Spark's processes start
 from tests.runtime.shop import Shop
-from weir.proving.databases import Servers
+from weir.proving.databases import Servers, password_variable
 from weir.spark.session import open_session
 
 # Failing expressions are part of the tests, their stack traces are not; and two partitions are enough for a few rows.
@@ -28,7 +29,12 @@ settings.load_profile("weir")
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One small Spark session for the whole run. WEIR_TEST_SPARK says where: a master or a Spark Connect address."""
+    """One small Spark session for the whole run. WEIR_TEST_SPARK says where: a master or a Spark Connect address.
+
+    Its tasks know the passwords of servers that tests start later.
+    """
+    for number in range(1, 100):
+        os.environ.setdefault(password_variable(number), secrets.token_hex(16))
     session = open_session(os.environ.get("WEIR_TEST_SPARK", "local[2]"), "weir tests", SETTINGS)
     yield session
     session.stop()

@@ -49,6 +49,15 @@ _RELEASE_SECONDS = 300.0  # for the server to notice that nobody reads a slot an
 _numbers = count(1)
 
 
+def password_variable(number: int) -> str:
+    """The environment variable with the password of the servers that are opened as number so-and-so.
+
+    Spark's tasks see the environment that Spark was started in: whoever opens servers beside a session that runs sets
+    the variable before it starts, and that password is taken.
+    """
+    return f"WEIR_PROVING_PASSWORD_{number}"
+
+
 class Servers:
     """Private servers, each started when the first database on it is opened, and a folder for databases in files.
 
@@ -62,8 +71,9 @@ class Servers:
         secret: str = "",
     ) -> None:  # fmt: skip
         self._folder, self._settings, self._running = folder, settings or {}, ExitStack()
-        self.variable = variable or f"WEIR_PROVING_PASSWORD_{next(_numbers)}"
-        self.secret = os.environ[self.variable] = secret or secrets.token_hex(16)
+        self.variable = variable or password_variable(next(_numbers))
+        known = secret or os.environ.get(self.variable) or secrets.token_hex(16)
+        self.secret = os.environ[self.variable] = known
         self._running.callback(os.environ.pop, self.variable, None)
 
     @property
