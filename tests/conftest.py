@@ -27,14 +27,14 @@ settings.register_profile("weir", derandomize=True, deadline=None)
 settings.load_profile("weir")
 
 
+# Whoever starts Spark first, its tasks know the passwords of servers that tests start later.
+for _number in range(1, 200):
+    os.environ.setdefault(password_variable(_number), secrets.token_hex(16))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One small Spark session for the whole run. WEIR_TEST_SPARK says where: a master or a Spark Connect address.
-
-    Its tasks know the passwords of servers that tests start later.
-    """
-    for number in range(1, 100):
-        os.environ.setdefault(password_variable(number), secrets.token_hex(16))
+    """One small Spark session for the whole run. WEIR_TEST_SPARK says where: a master or a Spark Connect address."""
     session = open_session(os.environ.get("WEIR_TEST_SPARK", "local[2]"), "weir tests", SETTINGS)
     yield session
     session.stop()
