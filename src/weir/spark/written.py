@@ -27,7 +27,8 @@ def with_slots(frame: DataFrame, expressions: Sequence[Expression], name_of: Nam
     for expression in expressions:
         for column, slot, name in expression.written.reads if expression.written else ():
             fields.setdefault(slot, {}).setdefault(column, name)
-    return frame.withColumns({slot: _struct(columns, name_of) for slot, columns in fields.items()})
+    structs = {slot: _struct(columns, name_of) for slot, columns in fields.items()}
+    return frame.withColumns(structs) if structs else frame
 
 
 def _struct(columns: dict[str, str], name_of: NameOf) -> SparkColumn:
