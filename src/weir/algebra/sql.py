@@ -4,7 +4,8 @@
 ``source.table``. A SELECT becomes a term: its tables the slots, its conditions (ON, USING, WHERE, split at AND)
 equalities, selections and the rest. Nothing cleverer is derived: a view asks its sources what its text says.
 
-The way of a definition: ``definition`` (tokens), ``header``, ``refusals`` (what is outside), ``binding`` (names), here.
+The way of a definition: ``definition`` (tokens), ``header``, ``refusals`` (what is outside), ``clauses`` (which tokens
+are which part), ``binding`` (names, and ``clocks``), here, and ``unions`` (the types in which several SELECTs meet).
 """
 
 from __future__ import annotations
