@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weir import Warehouse
-from weir.algebra import expression, query, sql, unions
+from weir.algebra import clauses, expression, query, sql, unions
 from weir.algebra.binding import Scope
 from weir.algebra.expression import Written
 from weir.algebra.scalar import operators
@@ -28,6 +28,7 @@ from weir.operation.audit import Audit
 from weir.rounds import views
 from weir.sources.sqlite.capture import install
 from weir.spark import frame_bag
+from weir.sweeping import spark_expressions
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +43,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def without_where(patch: pytest.MonkeyPatch) -> None:
     """Normal form: the WHERE clause is lost."""
-    whole = sql.read_clauses
+    whole = clauses.read_clauses
     patch.setattr(sql, "read_clauses", lambda *asked: replace(whole(*asked), where=None))
 
 
@@ -81,7 +82,7 @@ def first_type(patch: pytest.MonkeyPatch) -> None:
 
 def narrow_table(patch: pytest.MonkeyPatch) -> None:
     """Types: the table's columns get another type than Spark gives the query."""
-    whole = views.schema_of_view
+    whole = spark_expressions.schema_of_view
 
     def narrowed(*asked: Any) -> Schema:
         return Schema.parse(str(whole(*asked)).replace("decimal(10,2)", "decimal(12,4)"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -99,7 +99,8 @@ def _read(value: Any, type_: str) -> Any:
         return None
     if type_.startswith("decimal"):
         return pa.scalar(str(value)).cast(pa.decimal128(10, 2)).as_py()
-    return {"boolean": bool, "double": float, "date": date.fromisoformat}.get(type_, lambda same: same)(value)
+    readers: dict[str, Callable[[Any], Any]] = {"boolean": bool, "double": float, "date": date.fromisoformat}
+    return readers[type_](value) if type_ in readers else value
 
 
 @pytest.fixture

@@ -148,8 +148,8 @@ def equal(mine: Any, key: Any, column: Type, keys: Type) -> bool:
         if not (column.is_fraction or keys.is_fraction):
             return bool(mine == key)
         if keys.name == "float" and not column.is_fraction:
-            return single(mine) == key
-        return float(mine) == float(key) or (math.isnan(mine) and math.isnan(key))
+            return bool(single(mine) == key)
+        return bool(float(mine) == float(key) or (math.isnan(mine) and math.isnan(key)))
     if column.family == keys.family:
         return bool(mine == key)
     return _as_text(mine) == _as_text(key)
