@@ -151,8 +151,10 @@ class TableWriter:
         return f"{verb} {self.name} VALUES {', '.join(self.row() for _ in range(rows))}"
 
     def condition(self) -> str:
-        """Some rows, often one."""
+        """Some rows, often one; all of them if no column of the table can be compared."""
         columns = [each for each in self._types() if each[0].type not in ("binary",) and "json" not in each[0].declared]
+        if not columns:
+            return "1 = 1"
         keys = [each for each in columns if each[0].name == "id"]
         column, type_ = self.dice.choice(keys) if keys and self.dice.random() < 0.7 else self.dice.choice(columns)
         if column.name == "id":
