@@ -191,7 +191,7 @@ class Warehouse:
 
     def _caught_up(self, engine: Engine, asked: float, report: RoundReport) -> bool:
         """Whether all that was visible when ``run`` was called is committed; a view that cannot be is said."""
-        if report.busy:
+        if report.busy or report.working:
             return False
         with self._turn:
             engine.flush()
@@ -384,8 +384,7 @@ class Warehouse:
         self._guests += 1
         try:
             with self._turn:
-                if any(unit.state != RUNNING for unit in engine.units):
-                    engine.round()  # what is not loaded yet is loaded
+                engine.settle(names)
                 return audit(engine, names, engine.settings.scratch)
         finally:
             self._guests -= 1

@@ -23,7 +23,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.types import NAN
-from weir.sources.source import TRANSACTION, WEIGHT, Answers, Source, Visit
+from weir.sources.source import TRANSACTION, WEIGHT, Answers, HeldSnapshot, Partition, Source, Visit
 
 PlainRow = tuple[Any, ...]
 CountedRows = Counter[PlainRow]  # a row and how often it occurs; below zero: deleted before it was there
@@ -43,16 +43,22 @@ class Replay:
         """Starts from the source's first load; returns the load's position."""
         load = source.load()
         try:
-            for partition in load.partitions:
-                self.tables[partition.relation].update(self._rows_of(source, partition))
+            for partition in load.held.parts():
+                self.tables[partition.relation].update(self._rows_of(load.held, partition))
         finally:
-            source.end_load()
+            load.held.release()
         if self.ledger is not None:
             self.ledger.start(self.tables, self.columns)
         return load.position
 
-    def _rows_of(self, source: Source, partition: Any) -> Iterator[PlainRow]:
-        for batch in source.read(partition):
+    def as_it_is(self) -> Replay:
+        """A copy that goes on no further."""
+        copy = Replay(self.columns)
+        copy.tables = {relation: Counter(rows) for relation, rows in self.tables.items()}
+        return copy
+
+    def _rows_of(self, held: HeldSnapshot, partition: Partition) -> Iterator[PlainRow]:
+        for batch in held.read(partition):
             yield from rows_of(pa.Table.from_batches([batch]), self.columns[partition.relation])
 
     def apply(self, visit: Visit) -> list[str]:
@@ -140,10 +146,11 @@ class Inexact(WeirError):
 def ask(source: Source, lookups: Sequence[Lookup]) -> tuple[Visit, Answers]:
     """One visit and its answers, as a round makes them: hold, look, release."""
     visit = source.visit(hold=True)
+    assert visit.held is not None
     try:
-        return visit, source.look(lookups)
+        return visit, visit.held.look(lookups)
     finally:
-        source.release()
+        visit.held.release()
 
 
 class ReplayedSource:

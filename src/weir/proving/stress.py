@@ -25,7 +25,7 @@ from weir.algebra.memory import MemoryBag
 from weir.proving.kinds import KINDS
 from weir.proving.oracle import Ledger, Replay
 from weir.proving.writers import StressWriter
-from weir.sources.source import LoadAgain, SchemaChanged, Source, SourceError, SourcePosition
+from weir.sources.source import HeldSnapshot, LoadAgain, SchemaChanged, Source, SourceError, SourcePosition, Visit
 
 COLUMNS = {
     "ledger": ("id", "growth"),
@@ -177,6 +177,7 @@ class _Run:
         self.position: SourcePosition = ""
         self.resumed = False
         self.replay: Replay
+        self.kept: tuple[HeldSnapshot, Replay] | None = None  # an older snapshot, and what it must show
 
     # -- opening, loading, crashing ---------------------------------------------------------------------------------
 
@@ -191,6 +192,7 @@ class _Run:
         return source
 
     def close(self) -> None:
+        self._let_go()
         if self.source is not None:
             with contextlib.suppress(SourceError):
                 self.source.close()
@@ -258,30 +260,69 @@ class _Run:
         """One visit, committed; now and then one that is lost before its commit."""
         if self.dice.random() < 0.01:
             assert self.source is not None
-            self.source.visit(hold=self.dice.random() < 0.5)
+            lost = self.source.visit(hold=self.dice.random() < 0.5)
             self.resume()
+            if lost.held is not None:
+                lost.held.release()
         self.check(self._some_questions())
 
     def check(self, questions: Sequence[Sequence[Lookup]]) -> None:
         """Visits, follows the transactions, looks things up in the held snapshot, compares the answers, commits."""
         assert self.source is not None
-        visit = self.source.visit(hold=bool(questions))
+        visit = self._visited(bool(questions))
         if self.replay.ledger is not None:
             may_merge = self.resumed and self.workload.merged_after_resume
             self.replay.ledger.one_each = self.workload.one_each and not may_merge
         self.resumed = False
         before = len(self.replay.ledger.delivered) if self.replay.ledger else 0
         problems = self.replay.apply(visit)
-        for lookups in questions:
-            problems += self.replay.compare(self.source.look(lookups), lookups, self.workload.exact_lookups)
-            self.answers += len(lookups)
-        self.source.release()
+        if visit.held is not None:
+            problems += self._compared(visit.held, self.replay, questions)
+            problems += self._keep_or_release(visit.held)
         self.transactions += len(self.replay.ledger.delivered) - before if self.replay.ledger else 0
         self.wrong += len(problems)
         self.failures += problems[: 10 - len(self.failures)]
         self.position = visit.position
         if self.dice.random() < 0.2:
             self.source.acknowledge(self.position)
+
+    def _compared(self, held: HeldSnapshot, replay: Replay, questions: Sequence[Sequence[Lookup]]) -> list[str]:
+        problems = []
+        for lookups in questions:
+            problems += replay.compare(held.look(lookups), lookups, self.workload.exact_lookups)
+            self.answers += len(lookups)
+        return problems
+
+    def _visited(self, hold: bool) -> Visit:
+        """A TRUNCATE waits for the kept snapshot, and visits wait behind it: then it is let go."""
+        assert self.source is not None
+        try:
+            return self.source.visit(hold)
+        except SourceError:
+            if self.kept is None:
+                raise
+        self._let_go()
+        return self.source.visit(hold)
+
+    def _let_go(self) -> None:
+        if self.kept is not None:
+            (older, _), self.kept = self.kept, None
+            with contextlib.suppress(SourceError):
+                older.release()
+
+    def _keep_or_release(self, held: HeldSnapshot) -> list[str]:
+        """Now and then a snapshot is held while visits go on; it must show then what it showed at first."""
+        if self.kept is None and self.dice.random() < 0.05:
+            self.kept = held, self.replay.as_it_is()
+            return []
+        held.release()
+        if self.kept is None or self.dice.random() < 0.7:
+            return []
+        (older, replay), self.kept = self.kept, None
+        try:
+            return self._compared(older, replay, self._some_questions())
+        finally:
+            older.release()
 
     def _check_everything(self) -> None:
         self.check([[Lookup(relation, COLUMNS[relation.table]) for relation in self.tables]])

@@ -1,6 +1,6 @@
 """Running algorithms to rest: everything they ask is answered in the snapshots that the round holds.
 
-Asks and the reads of token nodes are answered by the sources' own threads. Sweeps of all views are one Spark job; if it
+Asks are answered side by side, one thread per source that is asked. Sweeps of a party's views are one Spark job; if it
 fails, each unit's are tried alone, so that one unit's trouble is not another's.
 """
 
@@ -21,16 +21,17 @@ from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.algorithms.sweeping import width
-from weir.messages import Ask, NodeMessage
-from weir.rounds.channels import Channel
-from weir.rounds.conversation import Conversation, Sweeping, answer
+from weir.messages import Ask
+from weir.rounds.conversation import Sweeping, answer
 from weir.rounds.delivery import pack
-from weir.rounds.readiness import Readiness
-from weir.rounds.units import RUNNING, Unit
+from weir.rounds.holds import Hold, Holds
+from weir.rounds.parties import Party
+from weir.rounds.threads import spawn
+from weir.rounds.units import Unit
 from weir.rounds.views import MaintainedView
 from weir.sources.source import Answers
 from weir.spark.arrow_bag import ArrowBag
-from weir.sweeping.failures import asking, explained
+from weir.sweeping.failures import SourceFailed, asking, explained
 from weir.sweeping.job import sweep_on_spark
 from weir.sweeping.lookups import Access, LookupServer, SharedSnapshot
 from weir.sweeping.order import Asked, Numbering, SweepOrder
@@ -39,88 +40,84 @@ T = TypeVar("T")
 
 
 class Answering:
-    """Answers questions of one engine's views."""
+    """Answers questions of one engine's views; every call is one party's, in its own thread."""
 
-    def __init__(
-        self, spark: SparkSession, readiness: Readiness, schemas: Mapping[Relation, Schema], tasks: int, host: str
-    ) -> None:
-        self.spark, self.readiness, self.channels, self.schemas = spark, readiness, readiness.channels, schemas
-        self.tasks, self.host = tasks, host
+    def __init__(self, spark: SparkSession, schemas: Mapping[Relation, Schema], tasks: int, host: str) -> None:
+        self.spark, self.schemas, self.tasks, self.host = spark, schemas, tasks, host
         self.asked = Asked()
-        self._counting = threading.Lock()  # sources answer in threads of their own
-        self.round = 0
+        self.holds = Holds()
+        self._counting = threading.Lock()
         self._server: LookupServer | None = None
 
-    def run_to_rest(self, units: Sequence[Unit]) -> None:
+    def run_to_rest(self, party: Party) -> None:
         """Until nobody has a question any more and nobody's timer brings up another. Units that fail drop out."""
         while True:
-            steps = [self._step(unit, unit.conversations) for unit in units if unit.state == RUNNING]
-            if any(steps) or self._sweep_all(units):
+            steps = [self._step(party, unit) for unit in party.well]
+            if any(steps) or self._sweep_all(party):
                 continue
-            conversations = [conversation for unit in units for conversation in unit.conversations]
+            conversations = [conversation for unit in party.well for conversation in unit.conversations]
             for conversation in conversations:
                 conversation.let_idle()
             if all(conversation.resting for conversation in conversations):
                 return
 
-    def _step(self, unit: Unit, conversations: Sequence[Conversation]) -> bool:
+    def _step(self, party: Party, unit: Unit) -> bool:
         """Answers what is asked now, sweeps aside; whether there was anything."""
         try:
-            asked = [(conversation, ask) for conversation in conversations for ask in conversation.take_asks()]
-            for conversation, ask, future in [(conversation, ask, self._ask(unit, ask)) for conversation, ask in asked]:
+            asked = [(conversation, ask) for conversation in unit.conversations for ask in conversation.take_asks()]
+            begun = [(conversation, ask, self._ask(party, unit, ask)) for conversation, ask in asked]
+            for conversation, ask, future in begun:
                 conversation.receive_answer(_result(future, ask.source))
-            mail = [(conversation, *letter) for conversation in conversations for letter in conversation.take_mail()]
+            mail = [(each, *letter) for each in unit.conversations for letter in each.take_mail()]
             for conversation, source, message in mail:
-                _result(self._hand_over(unit, conversation, source, message), source)
+                with asking(source):
+                    conversation.node_receives(source, message, partial(self._fetch, unit, party.holds[source]))
         except Exception as problem:
-            self.readiness.trouble(unit, problem)
+            party.problems[unit.name] = problem
             return True
         return bool(asked or mail)
 
-    # -- by a source's own thread --------------------------------------------------------------------------------------
+    # -- by the driver -------------------------------------------------------------------------------------------------
 
-    def _ask(self, unit: Unit, ask: Ask) -> Future[Any]:
-        channel = self.channels[ask.source]
-        return channel.call(lambda _: answer(ask, partial(self._fetch, unit, channel)))
+    def _ask(self, party: Party, unit: Unit, ask: Ask) -> Future[Any]:
+        """Sources answer side by side."""
+        fetch = partial(self._fetch, unit, party.holds[ask.source])
+        return spawn(f"weir-ask-{ask.source}", lambda: answer(ask, fetch))
 
-    def _hand_over(self, unit: Unit, conversation: Conversation, source: str, message: NodeMessage) -> Future[None]:
-        """To the node that lives at the source."""
-        channel = self.channels[source]
-        return channel.call(lambda _: conversation.node_receives(source, message, partial(self._fetch, unit, channel)))
-
-    def _fetch(self, unit: Unit, channel: Channel, lookup: Lookup) -> Bag:
+    def _fetch(self, unit: Unit, hold: Hold, lookup: Lookup) -> Bag:
         points.reach(points.BETWEEN_HOPS)
-        (found,) = channel.source.look((lookup,))
+        (found,) = hold.snapshot.look((lookup,))
         keys: Any = lookup.keys
         self._count(unit, Asked(1, 0 if keys is None else len(keys), found.num_rows, found.nbytes))
         return ArrowBag.from_table(self.schemas[lookup.relation].only(lookup.columns), found)
 
     # -- by Spark ------------------------------------------------------------------------------------------------------
 
-    def _sweep_all(self, units: Sequence[Unit]) -> bool:
+    def _sweep_all(self, party: Party) -> bool:
         """The sweeps of all units in one job; whether there were any."""
-        sweeps = {unit.name: [s for each in unit.conversations for s in each.take_sweeps()] for unit in units}
-        waiting = [unit for unit in units if sweeps[unit.name] and unit.state == RUNNING]
+        sweeps = {unit.name: [s for each in unit.conversations for s in each.take_sweeps()] for unit in party.well}
+        waiting = [unit for unit in party.well if sweeps[unit.name]]
         if len(waiting) > 1:
             try:
-                self._sweep(waiting, [s for unit in waiting for s in sweeps[unit.name]])
+                self._sweep(party, waiting, [s for unit in waiting for s in sweeps[unit.name]])
+                return True
+            except SourceFailed as problem:  # they all have the same sources
+                party.problems |= {unit.name: problem for unit in waiting}
                 return True
             except WeirError:
                 pass  # one of them is in trouble: which one shows when each is tried alone
         for unit in waiting:
-            if unit.state != RUNNING:  # another one's trouble with a source was this one's too
-                continue
             try:
-                self._sweep([unit], sweeps[unit.name])
+                self._sweep(party, [unit], sweeps[unit.name])
             except WeirError as problem:
-                self.readiness.trouble(unit, problem)
+                party.problems[unit.name] = problem
         return bool(waiting)
 
-    def _sweep(self, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
+    def _sweep(self, party: Party, units: Sequence[Unit], sweeps: Sequence[Sweeping]) -> None:
         views = {id(view.conversation): view for unit in units for view in unit.views}
         unit_of = {id(view.conversation): unit for unit in units for view in unit.views}
         orders = [_order(views[id(sweep.conversation)], sweep) for sweep in sweeps]
-        access = {source: self._access(source) for unit in units for source in unit.sources}
+        access = {source: self._access(hold) for source, hold in party.holds.items()}
         try:
             deltas = sweep_on_spark(self.spark, orders, access, self.tasks)
         except Exception as problem:
@@ -135,21 +132,18 @@ class Answering:
             self.asked += asked
             unit.asked += asked
 
-    def _access(self, source: str) -> Access:
-        visit = self.channels[source].visit
-        assert visit is not None, f"source {source} is not held"
-        if visit.snapshot is not None:
-            return SharedSnapshot(visit.snapshot)
-        if self._server is None:
-            self._server = LookupServer(self._look, self.host)
-        return self._server.access_to(source, self.round)
+    def _access(self, hold: Hold) -> Access:
+        if hold.snapshot.token is not None:
+            return SharedSnapshot(hold.snapshot.token)
+        with self._counting:
+            if self._server is None:
+                self._server = LookupServer(self._look, self.host)
+        return self._server.access_to(hold.source, hold.number)
 
-    def _look(self, source: str, round_: int, lookups: Sequence[Lookup]) -> Answers:
-        """For a task of this round."""
-        if round_ != self.round:
-            raise WeirError(f"source {source}: the snapshot of round {round_} is gone")
+    def _look(self, source: str, number: int, lookups: Sequence[Lookup]) -> Answers:
+        """For a task."""
         points.reach(points.BETWEEN_HOPS)
-        return self.channels[source].look(lookups)
+        return self.holds.look(source, number, lookups)
 
     def close(self) -> None:
         if self._server is not None:

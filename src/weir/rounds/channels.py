@@ -1,37 +1,39 @@
 """A source's channel: one thread that alone speaks with the source, so that sources are visited side by side.
 
-Everything that is done with a source goes through its thread, in the order it was asked for; that is the one order in
-which its updates and answers arrive.
+A contact at a time. Nobody waits for one longer than he wants to: what has been asked and is not answered yet stays
+**pending**, and the rounds go on without that source. Everything that is delivered comes through here, so there is one
+order in which a source's updates arrive. Questions do not: they are asked in held snapshots, which have connections of
+their own.
 
-Its life: a channel is **closed** until its source's log is **followed** from a known position; during a round the
-snapshot of a visit is **held**. Who fails is **down** and tried again with growing pauses.
+Its life: a channel is **closed** until its source's log is **followed** from a known position. Who fails is **down**
+and tried again with growing pauses.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from weir.algebra.errors import WeirError
-from weir.algebra.hops import Lookup
 from weir.life import Life, LifeTable
 from weir.project.kinds import SourceSpec
-from weir.sources.source import Answers, Source, SourceError, Visit
+from weir.rounds.contacts import Contact, Heard
+from weir.rounds.threads import SerialThread
+from weir.sources.source import Source, SourceError
 
 T = TypeVar("T")
-CLOSED, FOLLOWED, HELD, DOWN = "closed", "followed", "held", "down"
-OPENED, VISITED, RELEASED, REOPENED, GIVEN_UP, FAILED = (
-    "opened", "visited", "released", "reopened", "given up", "failed",
-)  # fmt: skip
+CLOSED, FOLLOWED, DOWN = "closed", "followed", "down"
+OPENED, REOPENED, GIVEN_UP, FAILED = "opened", "reopened", "given up", "failed"
 LIFE: LifeTable = {
     CLOSED: {OPENED: FOLLOWED, REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
-    FOLLOWED: {VISITED: HELD, REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
-    HELD: {RELEASED: FOLLOWED, GIVEN_UP: CLOSED, FAILED: DOWN},
+    FOLLOWED: {REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
     DOWN: {OPENED: FOLLOWED, REOPENED: DOWN, GIVEN_UP: CLOSED, FAILED: DOWN},
 }
 MOST_PAUSE = 30.0  # seconds between two tries of a source that is down
+SILENT_AFTER = 5.0  # seconds without an answer after which a source counts as silent
+LAST_WORDS = 2.0  # seconds that a source gets to say goodbye
 
 
 class Channel:
@@ -41,17 +43,21 @@ class Channel:
         self.name, self.spec = spec.name, spec
         self._spark = spark
         self._source: Source | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"weir-{spec.name}")
+        self._thread = SerialThread(f"weir-{spec.name}")
         self._life = Life(LIFE, CLOSED)
-        self.visit: Visit | None = None  # the held one
+        self._turn = 0  # grows when what is under way concerns nobody any more
+        self._pending: tuple[int, Future[Heard]] | None = None
         self.problem: WeirError | None = None  # why it is down
         self._retry_at = 0.0
         self._tries = 0
+        self.asked_at = 0.0  # when the last contact began
+        self.heard_at = 0.0  # when the last one was answered, whatever it said
         self.transactions = 0  # delivered so far
+        self.acknowledged: frozenset[str] = frozenset()  # what the source was told last
 
     def call(self, act: Callable[[Source], T]) -> Future[T]:
         """Does something with the source, in its own thread."""
-        return self._thread.submit(self._do, act)
+        return self._thread.submit(lambda: self._do(act))
 
     def _do(self, act: Callable[[Source], T]) -> T:
         if self._source is None:
@@ -63,22 +69,47 @@ class Channel:
         except Exception as problem:
             raise SourceError(f"source {self.name}: {type(problem).__name__}: {problem}") from problem
 
-    @property
-    def source(self) -> Source:
-        """For use in its own thread only."""
-        assert self._source is not None
-        return self._source
+    # -- contacts ------------------------------------------------------------------------------------------------------
 
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        """Lookups in the held snapshot; to be called from any other thread."""
-        return self.call(lambda source: source.look(lookups)).result()
+    def ask(self, contact: Contact) -> None:
+        """Begins a contact; there is none under way."""
+        assert self._pending is None, f"source {self.name} is being asked"
+        self.asked_at = time.time()
+        if contact.acknowledged:
+            self.acknowledged = contact.acknowledged
+        self._pending = self._turn, self.call(contact)
+
+    @property
+    def pending(self) -> Future[Heard] | None:
+        """The contact under way."""
+        return None if self._pending is None else self._pending[1]
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds for which the contact under way has not been answered."""
+        return 0.0 if self._pending is None or self._pending[1].done() else time.time() - self.asked_at
+
+    @property
+    def silent(self) -> bool:
+        return self.silent_for > SILENT_AFTER
+
+    def answered(self) -> Heard | None:
+        """What the contact that is done has brought; None: it was begun for something that has changed since."""
+        assert self._pending is not None
+        (turn, future), self._pending = self._pending, None
+        self.heard_at = time.time()
+        if turn == self._turn:
+            return future.result()
+        if future.exception() is None:
+            discard(future.result())
+        return None
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
     @property
     def followed(self) -> bool:
         """Whether its log is followed: loaded or resumed."""
-        return self._life.state in (FOLLOWED, HELD)
+        return self._life.state == FOLLOWED
 
     @property
     def may_be_tried(self) -> bool:
@@ -89,19 +120,10 @@ class Channel:
         self._life.happens(OPENED)
         self.problem, self._tries = None, 0
 
-    def hold(self, visit: Visit) -> None:
-        """The visit's snapshot stays open."""
-        self._life.happens(VISITED)
-        self.visit = visit
-
-    def let_go(self) -> None:
-        """The snapshot is not needed any more."""
-        self._life.happens(RELEASED)
-        self.visit = None
-
     def reopen(self) -> None:
         """Its log is to be followed anew, for other columns or from other positions."""
         self._life.happens(REOPENED)
+        self._turn += 1
 
     def give_up(self) -> None:
         """It is there, but what it was followed for cannot go on: its log does not reach back, a table has changed."""
@@ -118,14 +140,23 @@ class Channel:
         self._disconnect()
 
     def _disconnect(self) -> None:
-        self.visit = None
+        self._turn += 1
+        self._thread.submit(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
         source, self._source = self._source, None
         if source is not None:
-            self._thread.submit(_quietly, source.close)
+            _quietly(source.close)
 
     def close(self) -> None:
         self._disconnect()
-        self._thread.shutdown(wait=True)
+        self._thread.end(LAST_WORDS)
+
+
+def discard(heard: Heard) -> None:
+    """Nobody wants it: its snapshot must not stay open."""
+    if heard.visit is not None and heard.visit.held is not None:
+        _quietly(heard.visit.held.release)
 
 
 def _quietly(act: Callable[[], None]) -> None:

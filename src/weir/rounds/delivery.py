@@ -49,6 +49,16 @@ class Block:
         """Per table, the transactions that changed it."""
         return {relation: np.unique(numbers_of(table)) for relation, table in self.tables.items()}
 
+    def concerns(self, relations: Iterable[Relation]) -> bool:
+        """Whether ``updates`` has any."""
+        tables = set(relations)
+        touched = not tables.isdisjoint(self.tables) or not tables.isdisjoint(self.truncations)
+        return touched or any(transaction.part_of is not None for transaction in self.transactions)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self.tables.values())
+
     def rows_of(self, relation: Relation, number: int) -> pa.Table:
         """One transaction's rows of one table."""
         ends = self._ends[relation]

@@ -1,14 +1,17 @@
-"""A round: the runtime's one step. Hold one snapshot per source, deliver what each shows, run to rest, write.
+"""A round: the runtime's one step. Ask every source, give out what comes, let those work who have something to do.
 
-1. Every source is visited in its own thread; its snapshot stays open, and the transactions that became visible are
-   delivered to the views' algorithms, source by source: that is the order of arrival.
-2. The algorithms run to rest. All their questions are answered in the held snapshots, so whatever an answer shows has
-   been delivered before it: the promise they stand on. Batched sweeps of all views are one Spark job.
-3. The snapshots are released, and what was committed is written, one Delta version per view, while the next round is
-   already on its way. What is durable is acknowledged to the sources.
+1. Every source is asked in its own thread: its log is read, and a snapshot held up to which it was read. The round
+   waits for the answers, but for nobody longer than a moment: who is late is heard in a later round.
+2. What was delivered goes to the inbox of every unit that it may concern, source by source: that is the order of
+   arrival. Units that have something in there, are at rest, and whose sources were all heard in this round, set out in
+   parties, each in a thread of its own (``parties``). Their questions are answered in the held snapshots, so whatever
+   an answer shows has been delivered before it: the promise the algorithms stand on.
+3. Who has come back is written, one Delta version per view, in the background. What is durable is acknowledged to the
+   sources at the next contact.
 
-At the end of a round an algorithm has nothing under way, so the vector of the visits' positions is where every source
-can be resumed: the last Delta commit is all the state there is.
+When a unit is at rest its algorithm has nothing under way, so the vector of the positions that it has received is where
+every source can be resumed: the last Delta commit is all the state there is. And whatever holds a unit up, a silent
+source, a long load, a slow strategy or a store that hangs, the rounds of the others go on.
 """
 
 from __future__ import annotations
@@ -16,29 +19,38 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from weir import points
+from weir.algebra.errors import WeirError
 from weir.algebra.view import needed_schemas
 from weir.rounds.answering import Answering
-from weir.rounds.channels import Channel
+from weir.rounds.channels import SILENT_AFTER, Channel
+from weir.rounds.contacts import Contact, Heard
 from weir.rounds.delivery import Block
 from weir.rounds.deltas import RoundCommits
+from weir.rounds.holds import Hold
 from weir.rounds.loading import Frames, HeldTables, evaluate
+from weir.rounds.parties import Party, parties
 from weir.rounds.readiness import Readiness
+from weir.rounds.threads import spawn
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
-from weir.sources.source import Source, Visit
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.order import Asked
 from weir.warehouse.store import ViewStore
 
 log = logging.getLogger("weir")
 Auditor = Callable[[MaintainedView, Frames], None]
+LAST_PATIENCE = 20.0  # seconds that the end waits for those at work
+MOST_WRITES = 2  # of one unit under way; then it has to wait with more
+MOST_INBOX = 64 << 20  # bytes that are kept for a unit at work; beyond that they are delivered again later
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ class Settings:
     idle_commit: float = 60.0  # seconds after which positions are committed though nothing has changed
     host: str = "127.0.0.1"  # under which tasks reach the driver
     scratch: str = ""
+    patience: float = 0.25  # seconds that a round waits for a source or a party before it goes on without
 
 
 @dataclass
@@ -60,6 +73,7 @@ class RoundReport:
     transactions: int = 0
     loaded: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    working: bool = False  # somebody is still at work
 
     @property
     def busy(self) -> bool:
@@ -76,9 +90,10 @@ class Engine:
         self.spark, self.channels, self.units, self.settings = spark, channels, units, settings
         self.schemas = needed_schemas(view.view for unit in units for view in unit.views)
         self.readiness = Readiness(channels, units, self.schemas)
-        self.answering = Answering(spark, self.readiness, self.schemas, settings.tasks, settings.host)
-        self.writer = Writer(spark, self.readiness)
+        self.answering = Answering(spark, self.schemas, settings.tasks, settings.host)
+        self.writer = Writer(spark)
         self.rounds = 0
+        self._parties: list[Party] = []
 
     def admit(self, units: Sequence[Unit], channels: Mapping[str, Channel]) -> None:
         """More units, between two rounds. Their sources are resumed for them too: other columns, other positions."""
@@ -86,7 +101,7 @@ class Engine:
         self.channels.update(channels)
         self.schemas.update(needed_schemas(view.view for unit in self.units for view in unit.views))
         for source in {source for unit in units for source in unit.sources}:
-            self.channels[source].reopen()
+            self.readiness.reopen(self.channels[source])
 
     @property
     def asked(self) -> Asked:
@@ -94,163 +109,262 @@ class Engine:
 
     def round(self, audits: Mapping[str, Auditor] | None = None) -> RoundReport:
         """One round. ``audits``: for the view of that name, what to do with its tables as the snapshots show them."""
-        began, seen, report = time.monotonic(), time.time(), RoundReport()
+        began, report = time.monotonic(), RoundReport()
+        if audits:
+            self._wait_for_work(audits)
         self.writer.collect(self.units)
-        self.readiness.make_ready()
-        held = self._visit_all(bool(audits))
+        self._take_back(report)
+        self.readiness.note_silence()
+        self.readiness.revive(self.writer.busy)
+        holds = self._ask_all(audits or {})
         try:
             points.reach(points.AFTER_VISIT)
-            units = [unit for unit in self.readiness.ready() if all(source in held for source in unit.sources)]
-            busy = [unit for unit in units if self._receive(unit, held, report)]
-            self.answering.run_to_rest(busy)
-            self._audit(audits or {}, units)
+            self._set_out(holds, audits or {})
         finally:
-            self._release(held)
-        self._write(units, seen)
-        self.rounds = self.answering.round = self.rounds + 1
-        report.seconds = time.monotonic() - began
+            for hold in holds.values():
+                hold.leave()
+        self._wait_for_parties(audits or {})
+        self._take_back(report)
+        self.rounds += 1
+        report.seconds, report.working = time.monotonic() - began, bool(self._parties)
         return report
 
-    # -- visits --------------------------------------------------------------------------------------------------------
+    # -- asking the sources --------------------------------------------------------------------------------------------
 
-    def _visit_all(self, must_hold: bool) -> dict[str, Block]:
-        """Visits every source, all at once; what is delivered, by source.
+    def _ask_all(self, audits: Mapping[str, Auditor]) -> dict[str, Hold]:
+        """Asks every source, all at once; gives out what is heard, and returns the snapshots that are held.
 
         Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
         """
-        channels = [channel for channel in self.readiness.needed_channels() if channel.followed]
-        blocks = self._visit(channels, lambda source: not source.locks_to_hold)
-        must_hold |= any(unit.state == NEW for unit in self.readiness.live_units())
-        if must_hold or any(block.transactions for block in blocks.values()):
-            later = [channel for channel in channels if channel.name in blocks and channel.visit is None]
-            for name, block in self._visit(later, lambda source: True).items():
-                blocks[name] = blocks[name].followed_by(block)
-        return {name: block for name, block in blocks.items() if self.channels[name].followed}
+        channels = self.readiness.needed_channels()
+        patience = SILENT_AFTER if audits else self.settings.patience
+        for channel in channels:
+            if channel.pending is None and (channel.followed or channel.may_be_tried):
+                channel.ask(self.readiness.contact(channel, self._durable(channel)))
+        holds = self._hear(channels, patience)
+        wanting = {
+            source
+            for unit in self.readiness.idle()
+            if unit.has_work or self._is_audited(unit, audits)
+            for source in unit.sources
+        }
+        later = [self.channels[name] for name in wanting - holds.keys() if self._heard(self.channels[name])]
+        for channel in later:
+            channel.ask(self.readiness.contact(channel, frozenset(), lock=True))
+        return holds | self._hear(later, patience)
 
-    def _visit(self, channels: Sequence[Channel], hold: Callable[[Source], bool]) -> dict[str, Block]:
-        def visit(source: Source) -> tuple[Visit, bool]:
-            holding = hold(source)
-            return source.visit(hold=holding), holding
+    @staticmethod
+    def _heard(channel: Channel) -> bool:
+        return channel.followed and channel.pending is None
 
-        blocks = {}
-        for channel, future in [(channel, channel.call(visit)) for channel in channels]:
-            if self.readiness.went_well(channel, future):
-                found, holding = future.result()
-                if holding:
-                    channel.hold(found)
-                channel.transactions += len(found.transactions)
-                blocks[channel.name] = Block(channel.name, found, self.schemas)
-        return blocks
+    def _hear(self, channels: Iterable[Channel], patience: float) -> dict[str, Hold]:
+        """Waits a moment for the contacts under way; those that were late already are not waited for again."""
+        asked = [channel for channel in channels if channel.pending is not None]
+        prompt = [channel.pending for channel in asked if channel.silent_for < patience]
+        wait([future for future in prompt if future is not None], patience)
+        holds = {}
+        for channel in asked:
+            if channel.pending is not None and channel.pending.done():
+                heard = self.readiness.answered(channel)
+                if heard is not None and (hold := self._give_out(channel, heard)) is not None:
+                    holds[channel.name] = hold
+        return holds
 
-    def _release(self, held: Iterable[str]) -> None:
-        for channel in (self.channels[name] for name in held):
-            if channel.visit is not None:
-                released = channel.call(lambda source: source.release())
-                if self.readiness.went_well(channel, released):
-                    channel.let_go()
+    def _give_out(self, channel: Channel, heard: Heard) -> Hold | None:
+        """To the units' inboxes; the snapshot, if it is held."""
+        visit = heard.visit
+        if visit is None:
+            return None
+        channel.transactions += len(visit.transactions)
+        block = Block(channel.name, visit, self.schemas)
+        for unit in self.readiness.units_of(channel.name):
+            if unit.name in heard.ahead:  # it has all of this, and more
+                unit.ahead.add(channel.name)
+                continue
+            unit.ahead.discard(channel.name)
+            unit.give(block.without(heard.known.get(unit.name, ())))
+            if unit.at_work and unit.inbox_bytes > MOST_INBOX:
+                unit.inbox.clear()
+                unit.interrupt("more has come while it was at work than is kept in memory; it is delivered again")
+        return None if visit.held is None else self.answering.holds.add(Hold(channel.name, visit.held))
 
-    # -- delivery ------------------------------------------------------------------------------------------------------
+    def _durable(self, channel: Channel) -> frozenset[str]:
+        """Up to where a source may forget; empty: there is nothing new to tell it."""
+        units = [unit for unit in self.units if channel.name in unit.sources]
+        if not channel.followed or not all(channel.name in unit.durable for unit in units):
+            return frozenset()
+        positions = frozenset(str(unit.durable[channel.name]) for unit in units)
+        return frozenset() if positions == channel.acknowledged else positions
 
-    def _receive(self, unit: Unit, held: Mapping[str, Block], report: RoundReport) -> bool:
-        """Hands a unit the round's transactions, or loads it; whether its algorithms have work now."""
-        if unit.state not in (NEW, RUNNING):  # a source has failed it since the round began
-            return False
+    # -- work ----------------------------------------------------------------------------------------------------------
+
+    def _set_out(self, holds: Mapping[str, Hold], audits: Mapping[str, Auditor]) -> None:
+        """Units with work, whose sources were all heard in this round."""
+        able = [unit for unit in self.readiness.idle() if all(source in holds for source in unit.sources)]
+        able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
+        working = [unit for unit in able if unit.has_work or self._is_audited(unit, audits)]
+        for units in parties(working):
+            shared = {source: holds[source].join() for source in units[0].sources}
+            seen = min(self.channels[source].asked_at for source in shared)
+            loads = any(unit.needs_load for unit in units)
+            party = Party(units, {unit.name: unit.hand_over() for unit in units}, shared, seen, loads)
+            for unit in units:
+                unit.at_work = True
+            party.done = spawn(f"weir-{units[0].name}", partial(self._work, party, audits))
+            self._parties.append(party)
+        for unit in self.readiness.idle():
+            if not unit.has_work:
+                self._pass_over(unit)
+
+    def _pass_over(self, unit: Unit) -> None:
+        """Nothing concerns it: it has received all that came, and is where its sources are."""
+        if unit.state != RUNNING or set(unit.inbox) != set(unit.sources):
+            return
+        unit.hand_over()
+        if not unit.holds_back:
+            self._write(unit, min(self.channels[source].asked_at for source in unit.sources))
+
+    def _work(self, party: Party, audits: Mapping[str, Auditor]) -> None:
+        """In a thread of its own."""
         try:
-            blocks = [self._unseen(unit, held[source]) for source in unit.sources]
-            if unit.state == NEW or any(block.truncated & set(unit.relations) for block in blocks):
-                if self._load(unit, blocks):
-                    report.loaded.append(unit.name)
-                return False
-            before = unit.transactions
-            unit.receive(blocks)
-        except Exception as problem:
-            self.readiness.trouble(unit, problem)
-            return False
-        report.transactions += unit.transactions - before
-        return unit.transactions > before
+            for unit in party.units:
+                try:
+                    self._receive(unit, party)
+                except Exception as problem:
+                    party.problems[unit.name] = problem
+            self.answering.run_to_rest(party)
+            for unit in party.well:
+                self._audit(unit, party, audits)
+        finally:
+            party.disperse()
 
-    def _unseen(self, unit: Unit, block: Block) -> Block:
-        """The block without what the unit has already: its source was resumed for another one."""
-        if block.source not in unit.overlap:
-            return block
-        unit.overlap.discard(block.source)
-        position = str(unit.positions[block.source])
+    def _receive(self, unit: Unit, party: Party) -> None:
+        """Hands a unit the transactions, or loads it."""
+        blocks = party.blocks[unit.name]
+        if party.loads:
+            self._load(unit, blocks, party)
+            return
+        before = unit.transactions
+        unit.receive(blocks)
+        party.transactions += unit.transactions - before
 
-        def known(source: Source) -> list[int]:
-            return [n for n, transaction in enumerate(block.transactions) if source.holds(position, transaction)]
+    def _wait_for_parties(self, audits: Mapping[str, Auditor]) -> None:
+        """A moment; for those that were late already none, for those that are audited until they are done."""
+        wait([party.done for party in self._parties if not party.late], self.settings.patience)
+        wait([party.done for party in self._parties if any(self._is_audited(unit, audits) for unit in party.units)])
+        for party in self._parties:
+            party.late = True
 
-        return block.without(self.channels[block.source].call(known).result())
+    def _wait_for_work(self, audits: Mapping[str, Auditor]) -> None:
+        """Until the units that are to be audited are at rest, and what they have found is written."""
+        wait([party.done for party in self._parties if any(self._is_audited(unit, audits) for unit in party.units)])
+        self._take_back(RoundReport())
+        self.writer.flush(self.units)
+
+    @staticmethod
+    def _is_audited(unit: Unit, audits: Mapping[str, Auditor]) -> bool:
+        return any(view.name in audits for view in unit.views)
+
+    def _take_back(self, report: RoundReport) -> None:
+        """Those that have come back: what went wrong, and what is to be written."""
+        back = [party for party in self._parties if party.done.done()]
+        self._parties = [party for party in self._parties if not party.done.done()]
+        for party in back:
+            report.transactions += party.transactions
+            report.loaded += party.loaded
+            failure = party.done.exception()
+            for unit in party.units:
+                problem = party.problems.get(unit.name, failure)
+                well = problem is None and unit.state == RUNNING
+                unit.end_work()
+                if isinstance(problem, Exception):
+                    self.readiness.trouble(unit, problem)
+                elif well and unit.state == RUNNING:
+                    self._write(unit, party.seen)
 
     # -- whole views ---------------------------------------------------------------------------------------------------
 
-    def _load(self, unit: Unit, blocks: Sequence[Block]) -> bool:
-        """The first load, and what a TRUNCATE without rows in the log makes necessary: all from the held snapshots.
-
-        False: what was to be written before it could not be, so the unit waits.
-        """
-        self.writer.finish_write(unit)
-        if unit.state not in (NEW, RUNNING):
-            return False
+    def _load(self, unit: Unit, blocks: Sequence[Block], party: Party) -> None:
+        """The first load, and what a TRUNCATE without rows in the log makes necessary: all from the held snapshots."""
         load = WholeStates.of(unit, blocks)
         log.info("loading %s (%s)", unit.name, load.why(unit.leader))
-        with self._tables(unit) as tables:
+        with self._tables(unit, party) as tables:
             points.reach(points.LOADING)
             parts = [part for view in unit.views for part in load.parts(view, self._evaluated(view, tables))]
             points.reach(points.LOADING)
+            if party.abandoned:
+                raise WeirError("the runner has ended")
             commit_together(parts, {block.source: block.position for block in blocks})
         unit.transactions += load.transactions or 0
-        unit.forget()
-        unit.recover()
+        unit.start_anew()
         unit.commits += 1
-        unit.committed_at = unit.caught_up_at = time.time()
-        return True
+        unit.committed_at, unit.caught_up_at = time.time(), party.seen
+        party.loaded.append(unit.name)
 
     def _evaluated(self, view: MaintainedView, tables: Frames) -> dict[str, tuple[ViewStore, FrameBag]]:
         """A view's content and that of its auxiliary views, each with the table that it goes to."""
         values = {name: evaluate(query, tables) for name, query in view.queries().items()}
         return {name: (view.table_for(name, value.schema, self.spark), value) for name, value in values.items()}
 
-    def _tables(self, unit: Unit) -> HeldTables:
-        channels = [self.channels[source] for source in unit.sources]
+    def _tables(self, unit: Unit, party: Party) -> HeldTables:
         schemas = needed_schemas(view.view for view in unit.views)
-        return HeldTables(self.spark, channels, schemas, self.settings.scratch)
+        return HeldTables(self.spark, party.holds, schemas, self.settings.scratch)
 
-    def _audit(self, audits: Mapping[str, Auditor], units: Sequence[Unit]) -> None:
+    def _audit(self, unit: Unit, party: Party, audits: Mapping[str, Auditor]) -> None:
         """Hands the tables as the held snapshots show them to whoever wants to compare a view with them."""
-        for unit in units:
-            wanted = [view for view in unit.views if view.name in audits and unit.state == RUNNING]
-            if wanted:
-                with self._tables(unit) as tables:
-                    for view in wanted:
-                        audits[view.name](view, tables)
+        wanted = [view for view in unit.views if view.name in audits]
+        if wanted and unit.state == RUNNING:
+            with self._tables(unit, party) as tables:
+                for view in wanted:
+                    audits[view.name](view, tables)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def _write(self, units: Sequence[Unit], seen: float) -> None:
-        for unit in units:
-            if unit.state != RUNNING:
-                continue
-            rounds = {view.name: found for view in unit.views if (found := _taken(view)) is not None}
-            if unit.holds_back:
-                continue
-            if rounds or self._wants_idle_commit(unit):
-                self.writer.start(UnitWrite(unit, rounds, dict(unit.positions), unit.transactions), seen)
-            elif not self.writer.is_writing(unit):
-                unit.caught_up_at, unit.written = seen, unit.transactions
+    def _write(self, unit: Unit, seen: float) -> None:
+        rounds = {view.name: found for view in unit.views if (found := _taken(view)) is not None}
+        if unit.holds_back:
+            return
+        if rounds or self._wants_idle_commit(unit):
+            self.writer.start(UnitWrite(unit, rounds, dict(unit.positions), unit.transactions), seen)
+        elif not self.writer.under_way(unit):
+            unit.caught_up_at, unit.written = max(seen, unit.caught_up_at), unit.transactions
 
     def _wants_idle_commit(self, unit: Unit) -> bool:
         """So that a source whose other tables change can drop its log. What is being written says its own positions."""
-        if self.writer.is_writing(unit):
+        if self.writer.under_way(unit):
             return False
         return unit.positions != unit.durable and time.time() - unit.committed_at > self.settings.idle_commit
 
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Rounds until these views are at rest, or have to wait, or cannot go on: what is not loaded yet is loaded."""
+        units = [unit for unit in self.units if any(view.name in set(names) for view in unit.views)]
+        while any(unit.at_work or unit.state == NEW for unit in units):
+            if not self.round().busy:
+                time.sleep(self.settings.poll)
+
     def flush(self) -> None:
-        """Waits until everything is written."""
-        for unit in self.units:
-            self.writer.finish_write(unit)
+        """Waits until everybody is back and everything is written, and tells the sources."""
+        self._wait_for_the_last()
+        told = [channel for channel in self.channels.values() if self._heard(channel) and self._durable(channel)]
+        for channel in told:
+            channel.ask(Contact(acknowledged=self._durable(channel), visiting=False))
+        wait([channel.pending for channel in told if channel.pending is not None], self.settings.patience)
+        for channel in told:
+            if channel.pending is not None and channel.pending.done():
+                self.readiness.answered(channel)
+
+    def _wait_for_the_last(self) -> None:
+        """Work that hangs is left behind: nothing of it is visible before its commit."""
+        wait([party.done for party in self._parties], LAST_PATIENCE)
+        self._take_back(RoundReport())
+        self.writer.flush(self.units, LAST_PATIENCE)
 
     def close(self) -> None:
-        self.writer.close(self.units)
+        self._wait_for_the_last()
+        for party in self._parties:
+            party.abandoned = True
         self.answering.close()
         for channel in self.channels.values():
             channel.close()

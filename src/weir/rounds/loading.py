@@ -1,8 +1,8 @@
 """Views evaluated on Spark from whole tables: the first load, recomputation, and the audit's other side.
 
-The tables are read in parts from snapshots that are held at known positions, while the sources go on. PostgreSQL's
-parts are read by Spark's tasks, in parallel; those of a source that cannot share a snapshot are read by its own thread
-into Parquet files of a scratch folder, which is gone when the work is done.
+The tables are read in parts from snapshots that are held at known positions, while the sources go on. The parts of a
+snapshot that can be shared are read by Spark's tasks, in parallel; those of another one by a thread of its own, into
+Parquet files of a scratch folder, which is gone when the work is done.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,9 +27,9 @@ from weir.algebra.hops import begin, extend, finish, hop_order
 from weir.algebra.query import BoundTerm, Query
 from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
-from weir.project.kinds import SourceSpec
-from weir.rounds.channels import Channel
-from weir.sources.source import Partition, Source
+from weir.rounds.holds import Hold
+from weir.rounds.threads import spawn
+from weir.sources.source import HeldSnapshot, Partition
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.failures import asking, writing_letters
 
@@ -39,66 +40,67 @@ Frames = Mapping[Relation, DataFrame]
 class _Reading:
     """A task: reads its parts of a table from a shared snapshot."""
 
-    spec: SourceSpec
+    source: str
+    token: Any
     parts: tuple[Partition, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with writing_letters(), asking(self.spec.name), closing(self.spec.open()) as source:
+        with writing_letters(), asking(self.source), closing(self.token.reader()) as reader:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from source.read(self.parts[number])
+                    yield from reader.read(self.parts[number])
 
 
 class HeldTables:
     """Every table of some held snapshots as a DataFrame. A context: leaving it removes the scratch files."""
 
     def __init__(
-        self, spark: SparkSession, channels: Iterable[Channel], schemas: Mapping[Relation, Schema], scratch: str
+        self, spark: SparkSession, holds: Mapping[str, Hold], schemas: Mapping[Relation, Schema], scratch: str
     ) -> None:
-        self._spark, self._schemas = spark, schemas
-        self._channels = list(channels)
+        self._spark, self._holds, self._schemas = spark, holds, schemas
         self._scratch = Path(scratch) / f"load-{uuid.uuid4().hex}"
 
     def __enter__(self) -> Frames:
         self._scratch.mkdir(parents=True)
-        pending = [(channel, channel.call(self._take)) for channel in self._channels]
+        holds = self._holds.values()
+        pending = [(hold, spawn(f"weir-load-{hold.source}", partial(self._take, hold.snapshot))) for hold in holds]
         frames: dict[Relation, DataFrame] = {}
-        for channel, taken in pending:
-            with asking(channel.name):
+        for hold, taken in pending:
+            with asking(hold.source):
                 found = taken.result()
-            frames |= {relation: self._frame(channel, relation, where) for relation, where in found.items()}
+            frames |= {relation: self._frame(hold.snapshot, relation, where) for relation, where in found.items()}
         return frames
 
     def __exit__(self, *problem: object) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _take(self, source: Source) -> dict[Relation, Path | tuple[Partition, ...]]:
-        """In the source's thread: the parts, or, where only it can read them, files with their rows."""
+    def _take(self, held: HeldSnapshot) -> dict[Relation, Path | tuple[Partition, ...]]:
+        """The parts, or, where the snapshot cannot be shared, files with their rows."""
         parts: dict[Relation, list[Partition]] = defaultdict(list)
-        for part in source.parts():
+        for part in held.parts():
             parts[part.relation].append(part)
-        wanted = [relation for relation in self._schemas if relation.source == source.name]
-        if source.shares_snapshots:
+        wanted = [relation for relation in self._schemas if relation.source == held.source]
+        if held.token is not None:
             return {relation: tuple(parts[relation]) for relation in wanted}
-        return {relation: self._spool(source, relation, parts[relation]) for relation in wanted}
+        return {relation: self._spool(held, relation, parts[relation]) for relation in wanted}
 
-    def _spool(self, source: Source, relation: Relation, parts: Sequence[Partition]) -> Path:
+    def _spool(self, held: HeldSnapshot, relation: Relation, parts: Sequence[Partition]) -> Path:
         path = self._scratch / f"{uuid.uuid4().hex}.parquet"
         shape = arrow_schema(self._schemas[relation])
         with pq.ParquetWriter(path, shape) as writer:
             for part in parts:
-                for batch in source.read(part):
+                for batch in held.read(part):
                     writer.write_table(pa.Table.from_batches([batch]).select(shape.names).cast(shape))
         return path
 
-    def _frame(self, channel: Channel, relation: Relation, found: Path | tuple[Partition, ...]) -> DataFrame:
+    def _frame(self, held: HeldSnapshot, relation: Relation, found: Path | tuple[Partition, ...]) -> DataFrame:
         schema = self._schemas[relation]
         types = ddl(schema)
         if isinstance(found, Path):
             return self._spark.read.schema(types).parquet(found.as_uri())
         if not found:
             return self._spark.createDataFrame([], types)
-        reading = _Selected(_Reading(channel.spec, found), schema.names)
+        reading = _Selected(_Reading(held.source, held.token, found), schema.names)
         return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
 
 

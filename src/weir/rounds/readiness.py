@@ -1,29 +1,27 @@
-"""Which sources can be visited and which units can take part in a round; what happens to those that cannot.
+"""Which sources can be asked and which units can take part in a round; what happens to those that cannot.
 
-A source that is down is tried again with growing pauses; its views wait, the others go on. A source that cannot go on
-as it is (its log no longer reaches back, a table has another shape) stops its views, with what to do. A unit that waits
-holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
-their units.
+A source that is down is tried again with growing pauses; its views wait, the others go on. One that is silent (it was
+asked, and nothing comes) is waited for, and so do its views. A source that cannot go on as it is (its log no longer
+reaches back, a table has another shape) stops its views, with what to do. A unit that waits holds nothing in memory: it
+is made again from its tables, and its sources are resumed at the oldest position of all their units.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.rounds.channels import Channel
+from weir.rounds.contacts import Contact, Heard, Opening
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
-from weir.sources.source import LoadAgain, SchemaChanged, Source
+from weir.sources.source import LoadAgain, SchemaChanged
 from weir.sweeping.failures import SourceFailed, explained
 
 log = logging.getLogger("weir")
-T = TypeVar("T")
 
 
 class Readiness:
@@ -37,27 +35,25 @@ class Readiness:
     def live_units(self) -> list[Unit]:
         return [unit for unit in self.units if unit.state != FAILED]
 
-    def ready(self) -> list[Unit]:
-        """Those that can take part in a round; one that waits holds nothing in memory."""
-        return [unit for unit in self.units if unit.state in (NEW, RUNNING)]
+    def units_of(self, source: str) -> list[Unit]:
+        return [unit for unit in self.live_units() if source in unit.sources]
+
+    def idle(self) -> list[Unit]:
+        """Those that can take part in a round now; one that waits holds nothing in memory."""
+        return [unit for unit in self.units if unit.state in (NEW, RUNNING) and not unit.at_work]
 
     def needed_channels(self) -> list[Channel]:
         names = dict.fromkeys(source for unit in self.live_units() for source in unit.sources)
         return [self.channels[name] for name in names]
 
-    def make_ready(self) -> None:
-        """Revives units that can go on, and opens sources that are closed."""
+    def revive(self, is_writing: frozenset[str]) -> None:
+        """Units that can go on: their sources answer, and what they wrote last is known."""
         for unit in self.live_units():
-            reachable = all(self.channels[source].may_be_tried for source in unit.sources)
-            if unit.state == WAITING and reachable and time.monotonic() >= unit.retry_at:
+            channels = [self.channels[source] for source in unit.sources]
+            answering = all(channel.may_be_tried and not channel.silent for channel in channels)
+            rested = unit.name not in is_writing and time.monotonic() >= unit.retry_at
+            if unit.state == WAITING and answering and rested:
                 self._revive(unit)
-        closed = [channel for channel in self.needed_channels() if not channel.followed and channel.may_be_tried]
-        for channel, future in [(channel, channel.call(self._opening(channel.name))) for channel in closed]:
-            was_down = channel.problem is not None
-            if self.went_well(channel, future):
-                channel.opened()
-                if was_down:
-                    log.info("source %s is back", channel.name)
 
     def _revive(self, unit: Unit) -> None:
         """Its sources are to be resumed where the oldest unit stands."""
@@ -67,41 +63,56 @@ class Readiness:
             self.stop_unit(unit, problem)
             return
         for source in unit.sources:
-            self.channels[source].reopen()
+            self.reopen(self.channels[source])
 
-    def _opening(self, name: str) -> Callable[[Source], None]:
-        """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now."""
+    def reopen(self, channel: Channel) -> None:
+        """What it has delivered and nobody has received yet will come again."""
+        channel.reopen()
+        for unit in self.units_of(channel.name):
+            unit.inbox.pop(channel.name, None)
+
+    # -- contacts ------------------------------------------------------------------------------------------------------
+
+    def contact(self, channel: Channel, acknowledged: frozenset[str], lock: bool = False) -> Contact:
+        """What there is to say to a source now; its snapshot is held if somebody could work in it."""
+        units = self.units_of(channel.name)
+        ahead = {unit.name: str(unit.positions[channel.name]) for unit in units if channel.name in unit.ahead}
+        hold = any(unit.state in (NEW, RUNNING) and not unit.at_work for unit in units)
+        opening = None if channel.followed else self._opening(channel.name)
+        return Contact(opening, acknowledged, True, hold, lock, ahead)
+
+    def _opening(self, name: str) -> Opening:
         columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
         units = [unit for unit in self.live_units() if name in unit.positions]
+        return Opening(columns, {unit.name: str(unit.positions[name]) for unit in units})
 
-        def open_(source: Source) -> None:
-            source.watch(columns)
-            if not units:
-                source.load()
-                source.end_load()
-                return
-            oldest, *later = sorted({str(unit.positions[name]) for unit in units}, key=source.order)
-            source.resume(oldest, later)
-            for unit in units:
-                if unit.positions[name] != oldest:
-                    unit.overlap.add(name)
-
-        return open_
-
-    # -- what became of a call -----------------------------------------------------------------------------------------
-
-    def went_well(self, channel: Channel, future: Future[T]) -> bool:
-        """Waits for a call; where it has failed, the source's views wait or stop."""
+    def answered(self, channel: Channel) -> Heard | None:
+        """What a contact has brought; where it has failed, the source's views wait or stop."""
         try:
-            future.result()
+            heard = channel.answered()
         except WeirError as problem:
             self.blame(channel, problem)
-            return False
-        return True
+            return None
+        if heard is not None and heard.opened:
+            if channel.problem is not None:
+                log.info("source %s is back", channel.name)
+            channel.opened()
+        return heard
+
+    def note_silence(self) -> None:
+        """Views of a source that was asked and says nothing wait for it."""
+        for channel in self.needed_channels():
+            if channel.silent:
+                for unit in self.units_of(channel.name):
+                    if unit.state != WAITING and not unit.at_work:
+                        log.warning("source %s has not answered for %.0f s", channel.name, channel.silent_for)
+                        unit.interrupt(f"waits for source {channel.name}, which was asked and does not answer")
+
+    # -- what went wrong -----------------------------------------------------------------------------------------------
 
     def blame(self, channel: Channel, problem: WeirError) -> None:
         """The source has failed."""
-        units = [unit for unit in self.live_units() if channel.name in unit.sources]
+        units = self.units_of(channel.name)
         if isinstance(problem, LoadAgain | SchemaChanged):
             channel.give_up()
             for unit in units:
@@ -119,6 +130,7 @@ class Readiness:
         told = explained(problem, unit.name)
         if isinstance(told, SourceFailed):
             self.blame(self.channels[told.source], told.problem)
+            unit.interrupt(f"waits for source {told.source}: {told.problem}")
         else:
             self.stop_unit(unit, told)
 

@@ -7,12 +7,15 @@ tables.
 Its life: a **new** unit has to be loaded, or to go on from its tables; a **running** one takes part in rounds; one that
 is **waiting** holds nothing in memory and is revived when its sources are there again; a **failed** one stays so until
 somebody has done what its problem says.
+
+Its pace: what its sources deliver goes to its **inbox**. While it is **at work** (a thread of its own receives, asks,
+or loads) the inbox fills for the next time; everything else about it is done between two works, by the round.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from weir.algebra.catalog import Relation
@@ -42,9 +45,12 @@ class Unit:
     views: list[MaintainedView]
     problem: str = ""
     retry_at: float = 0.0
-    positions: dict[str, Position] = field(default_factory=dict)  # of what its algorithms have received
+    positions: dict[str, Position] = field(default_factory=dict)  # of what was handed over to its algorithms
     durable: dict[str, Position] = field(default_factory=dict)  # of its last commit
-    overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
+    ahead: set[str] = field(default_factory=set)  # sources that deliver again what it has
+    inbox: dict[str, Block] = field(default_factory=dict)  # by source: what was delivered since
+    at_work: bool = False
+    _afterwards: Callable[[], None] | None = None  # what has happened to it while it was at work
     transactions: int = 0
     written: int = 0  # how many of them are committed, or are to be delivered once more
     commits: int = 0
@@ -102,8 +108,18 @@ class Unit:
         self._life.happens(RECOVERED)
         self.problem = ""
 
+    def start_anew(self) -> None:
+        """After a load, at work: from its tables; what came meanwhile stays in the inbox."""
+        for view in self.views:
+            view.stop()
+        self.written = self.transactions
+        self.recover()
+
     def interrupt(self, why: str, pause: float = 0.0) -> None:
-        """It waits, at least so many seconds; one that has failed stays so."""
+        """It waits, at least so many seconds; one that has failed stays so, and one at work finishes that first."""
+        if self.at_work:
+            self._afterwards = self._afterwards or (lambda: self.interrupt(why, pause))
+            return
         self._life.happens(INTERRUPTED)
         if self.state == WAITING:
             self.problem, self.retry_at = why, time.monotonic() + pause
@@ -117,7 +133,10 @@ class Unit:
             self.recover()
 
     def stop(self, problem: WeirError) -> None:
-        """It cannot go on as it is."""
+        """It cannot go on as it is; one at work finishes that first."""
+        if self.at_work:
+            self._afterwards = lambda: self.stop(problem)
+            return
         self._life.happens(STOPPED)
         self.problem = str(problem)
         self.forget()
@@ -128,7 +147,44 @@ class Unit:
             view.stop()
         self.positions = dict(self.durable)
         self.written = self.transactions
-        self.overlap.clear()
+        self.ahead.clear()
+        self.inbox.clear()
+
+    def end_work(self) -> None:
+        """It is not at work any more: what has happened to it meanwhile takes effect."""
+        self.at_work = False
+        happened, self._afterwards = self._afterwards, None
+        if happened is not None:
+            happened()
+
+    # -- its inbox -----------------------------------------------------------------------------------------------------
+
+    def give(self, block: Block) -> None:
+        """What a source delivers, for the next work; one that is to be loaded will see it in the snapshots."""
+        if self.state in (NEW, RUNNING):
+            before = self.inbox.get(block.source)
+            self.inbox[block.source] = block if before is None else before.followed_by(block)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it has to be loaded, or something in its inbox concerns it."""
+        return self.state == NEW or any(block.concerns(self.relations) for block in self.inbox.values())
+
+    @property
+    def needs_load(self) -> bool:
+        """It is new, or a table of its was emptied without a word on its rows."""
+        return self.state == NEW or any(block.truncated & set(self.relations) for block in self.inbox.values())
+
+    @property
+    def inbox_bytes(self) -> int:
+        return sum(block.nbytes for block in self.inbox.values())
+
+    def hand_over(self) -> list[Block]:
+        """Empties the inbox, a block per source: from now on the unit has received it."""
+        blocks = [self.inbox[source] for source in self.sources if source in self.inbox]
+        self.inbox = {}
+        self.positions |= {block.source: block.position for block in blocks}
+        return blocks
 
     def count(self, blocks: Sequence[Block]) -> int:
         """How many of a round's transactions ``receive`` would take."""
@@ -140,4 +196,3 @@ class Unit:
         for view in self.views:
             view.deliver(updates)
         self.transactions += sum(map(len, updates))
-        self.positions |= {block.source: block.position for block in blocks}

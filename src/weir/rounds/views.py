@@ -220,14 +220,16 @@ class MaintainedView:
     @property
     def last_arrival(self) -> int:
         """The arrival number up to which the view is written, or is being written."""
-        if self.conversation is not None:
-            return self.conversation.written
+        conversation = self.conversation  # its unit may be at work
+        if conversation is not None:
+            return conversation.written
         return self.store.head.last_arrival if self.store is not None else 0
 
     @property
     def received(self) -> int:
         """The last arrival number given."""
-        return self.last_arrival if self.conversation is None else self.conversation.driver.arrivals
+        conversation = self.conversation
+        return self.last_arrival if conversation is None else conversation.driver.arrivals
 
 
 def gaps_of(store: ViewStore | None) -> list[Gap]:

@@ -1,7 +1,7 @@
-"""Writing in the background: the next round is on its way while the last one's commit is made, always in order.
+"""Writing in the background: a unit's next work is on its way while the last one's commit is made, always in order.
 
-A unit has at most one write under way. What is durable is acknowledged, so that a source may drop its log up to the
-oldest position of all its units. A write that fails loses nothing: the unit waits and is made again from its tables.
+A write that fails loses nothing: the unit waits and is made again from its tables. A store that hangs holds up the
+units that are written there, and nobody else.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 from weir import points
 from weir.messages import Commit, Position
 from weir.rounds.deltas import RoundCommits, delta_of
-from weir.rounds.readiness import Readiness
-from weir.rounds.units import RUNNING, Unit
+from weir.rounds.threads import spawn
+from weir.rounds.units import Unit
 from weir.rounds.views import MaintainedView
-from weir.sources.source import Source
 from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.failures import explained
 from weir.warehouse.bags import batch_of
@@ -43,67 +42,62 @@ class UnitWrite:
 
 
 class Writer:
-    """One thread that writes."""
+    """Writes in the background: of one unit one after the other, of different ones side by side."""
 
-    def __init__(self, spark: SparkSession, readiness: Readiness) -> None:
-        self._spark, self._readiness = spark, readiness
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="weir-writer")
-        self._writing: dict[str, Future[None]] = {}
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._writing: dict[str, list[Future[None]]] = {}  # by unit, oldest first
 
     def start(self, job: UnitWrite, seen: float) -> None:
-        """``seen``: when the sources were visited."""
-        self.finish_write(job.unit)
-        if job.unit.state == RUNNING:
-            self._writing[job.unit.name] = self._thread.submit(self._write, job, seen)
+        """``seen``: when the sources were asked."""
+        under_way = self._writing.setdefault(job.unit.name, [])
+        before = under_way[-1] if under_way else None
+        under_way.append(spawn(f"weir-write-{job.unit.name}", partial(self._write, job, seen, before)))
 
-    def _write(self, job: UnitWrite, seen: float) -> None:
+    def _write(self, job: UnitWrite, seen: float, before: Future[None] | None) -> None:
+        if before is not None:
+            before.result()  # what has failed is not followed by anything
         write(job, self._spark)
         unit = job.unit
         unit.durable, unit.written = dict(job.positions), job.transactions
         unit.commits += 1
         unit.committed_at, unit.caught_up_at = time.time(), seen
 
-    def is_writing(self, unit: Unit) -> bool:
-        return unit.name in self._writing
+    @property
+    def busy(self) -> frozenset[str]:
+        """The units that something is being written for."""
+        return frozenset(self._writing)
 
-    def collect(self, units: Sequence[Unit]) -> None:
-        """Takes note of the writes that are done."""
+    def under_way(self, unit: Unit) -> int:
+        return len(self._writing.get(unit.name, ()))
+
+    def collect(self, units: Iterable[Unit]) -> None:
+        """Takes note of the writes that are done. One that has failed loses nothing: the unit waits, and is made again
+        from its tables.
+        """
         for unit in units:
-            if unit.name in self._writing and self._writing[unit.name].done():
-                self.finish_write(unit)
+            under_way = self._writing.get(unit.name, [])
+            if not under_way or not under_way[0].done():
+                continue
+            problem = under_way[0].exception()
+            if problem is None:
+                del under_way[0]
+            elif all(each.done() for each in under_way):  # the others have failed with it
+                under_way.clear()
+                self._failed(unit, problem)
+            if not under_way:
+                del self._writing[unit.name]
 
-    def finish_write(self, unit: Unit) -> None:
-        writing = self._writing.pop(unit.name, None)
-        if writing is None:
-            return
-        try:
-            writing.result()
-        except Exception as problem:
-            told = explained(problem, unit.name)
-            log.error("view %s could not be written, and will be tried again: %s", unit.name, told)
-            unit.interrupt(str(told), _PAUSE)
-        else:
-            self.acknowledge(unit)
+    def _failed(self, unit: Unit, problem: BaseException) -> None:
+        told = explained(problem, unit.name) if isinstance(problem, Exception) else problem
+        log.error("view %s could not be written, and will be tried again: %s", unit.name, told)
+        unit.interrupt(str(told), _PAUSE)
 
-    def acknowledge(self, unit: Unit) -> None:
-        """Each of the unit's sources may forget what all its units have committed."""
-        for name in unit.sources:
-            channel = self._readiness.channels[name]
-            units = [other for other in self._readiness.units if name in other.sources]
-            if channel.followed and all(name in other.durable for other in units):
-                positions = {str(other.durable[name]) for other in units}
-                points.reach(points.BEFORE_ACKNOWLEDGE)
-                self._readiness.went_well(channel, channel.call(partial(_acknowledge_oldest, positions)))
-                points.reach(points.AFTER_ACKNOWLEDGE)
-
-    def close(self, units: Sequence[Unit]) -> None:
-        for unit in units:
-            self.finish_write(unit)
-        self._thread.shutdown(wait=True)
-
-
-def _acknowledge_oldest(positions: set[str], source: Source) -> None:
-    source.acknowledge(min(positions, key=source.order))
+    def flush(self, units: Sequence[Unit], patience: float | None = None) -> None:
+        """Waits until everything is written or has failed, so many seconds at most."""
+        wait([each for all_ in self._writing.values() for each in all_], patience)
+        while any(all(one.done() for one in each) for each in self._writing.values()):
+            self.collect(units)
 
 
 # -- one commit of a unit ----------------------------------------------------------------------------------------------

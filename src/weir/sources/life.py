@@ -2,26 +2,21 @@
 
 ::
 
-    closed --watch--> open --load--> loading --end_load--> following --hold--> held
-                        |                                   ^     ^             |
-                        +--------------resume---------------+     +---release---+
+    closed --watch--> open --load or resume--> following --fail--> broken
 
 - **closed**: made, or closed; only ``watch`` leads out.
 - **open**: it knows what is watched, and nobody knows what was delivered: a visit would have nothing to go on from.
-- **loading**: the snapshot of a first load is open.
 - **following**: the position is known, and visits go on from it.
-- **held**: the last visit's snapshot is open for questions; another visit would need another one.
 - **broken**: what the log says cannot be followed, and trying again must not pass over it: every visit says so.
 
-Three rules make it hard to be left in between:
+Two rules make it hard to be left in between:
 
-1. What cleans up may be called at any time: ``release``, ``end_load``, ``close``. So may what begins anew (``watch``,
-   then ``load`` or ``resume``); it lets go of whatever snapshot is open.
+1. ``close`` may be called at any time. So may what begins anew (``watch``, then ``load`` or ``resume``).
 2. A visit that fails has taken nothing: the source is as it was, and the next visit goes on from the last position.
    A ``load`` or ``resume`` that fails leaves the source open.
-3. A snapshot ends with its connection (``lose``): a held one by the next visit, a load only by beginning again.
 
-The kinds keep their connections and snapshots; whether one may be used is decided here and nowhere else.
+Snapshots that are held have no part in it: each is a thing of its own, with a connection of its own
+(``source.HeldSnapshot``).
 """
 
 from __future__ import annotations
@@ -38,9 +33,7 @@ class SourceState(Enum):
 
     CLOSED = "closed"
     OPEN = "open"
-    LOADING = "loading"
     FOLLOWING = "following"
-    HELD = "held"
     BROKEN = "broken"
 
 
@@ -49,54 +42,28 @@ class SourceEvent(Enum):
 
     WATCH = "watch"
     LOAD = "load"
-    END_LOAD = "end_load"
     RESUME = "resume"
     VISIT = "visit"
-    HOLD = "hold"  # a visit that holds
-    LOOK = "look"  # and ``parts``
-    READ = "read"  # of a part, where snapshots are not shared
-    RELEASE = "release"
-    LOSE = "lose"  # the connection with the open snapshot
     FAIL = "fail"
     CLOSE = "close"
 
 
-CLOSED, OPEN, LOADING, FOLLOWING, HELD, BROKEN = SourceState
-WATCH, LOAD, END_LOAD, RESUME, VISIT, HOLD, LOOK, READ, RELEASE, LOSE, FAIL, CLOSE = SourceEvent
+CLOSED, OPEN, FOLLOWING, BROKEN = SourceState
+WATCH, LOAD, RESUME, VISIT, FAIL, CLOSE = SourceEvent
 
 # What is not here is refused.
 TRANSITIONS: Mapping[SourceState, Mapping[SourceEvent, SourceState]] = {
-    CLOSED: {WATCH: OPEN, END_LOAD: CLOSED, RELEASE: CLOSED, LOSE: CLOSED, CLOSE: CLOSED},
-    OPEN: {
-        WATCH: OPEN, LOAD: LOADING, RESUME: FOLLOWING, END_LOAD: OPEN, RELEASE: OPEN, LOSE: OPEN, CLOSE: CLOSED,
-    },
-    LOADING: {
-        WATCH: OPEN, LOAD: LOADING, RESUME: FOLLOWING, READ: LOADING, END_LOAD: FOLLOWING, RELEASE: LOADING,
-        LOSE: OPEN, CLOSE: CLOSED,
-    },
-    FOLLOWING: {
-        WATCH: OPEN, LOAD: LOADING, RESUME: FOLLOWING, VISIT: FOLLOWING, HOLD: HELD, END_LOAD: FOLLOWING,
-        RELEASE: FOLLOWING, LOSE: FOLLOWING, FAIL: BROKEN, CLOSE: CLOSED,
-    },
-    HELD: {
-        WATCH: OPEN, LOAD: LOADING, RESUME: FOLLOWING, LOOK: HELD, READ: HELD, END_LOAD: HELD, RELEASE: FOLLOWING,
-        LOSE: FOLLOWING, CLOSE: CLOSED,
-    },
-    BROKEN: {
-        WATCH: OPEN, LOAD: LOADING, RESUME: FOLLOWING, END_LOAD: BROKEN, RELEASE: BROKEN, LOSE: BROKEN, CLOSE: CLOSED,
-    },
-}  # fmt: skip
+    CLOSED: {WATCH: OPEN, CLOSE: CLOSED},
+    OPEN: {WATCH: OPEN, LOAD: FOLLOWING, RESUME: FOLLOWING, CLOSE: CLOSED},
+    FOLLOWING: {WATCH: OPEN, LOAD: FOLLOWING, RESUME: FOLLOWING, VISIT: FOLLOWING, FAIL: BROKEN, CLOSE: CLOSED},
+    BROKEN: {WATCH: OPEN, LOAD: FOLLOWING, RESUME: FOLLOWING, CLOSE: CLOSED},
+}
 
 # While these are under way, and if they fail, nobody knows what was delivered.
 UNDER_WAY: Mapping[SourceEvent, SourceState] = {LOAD: OPEN, RESUME: OPEN}
 
 NO_BEGINNING = "call load or resume before visit"
 NOT_WATCHING = "call watch first"
-LOAD_IS_OPEN = "a load is open; end it first"
-ALREADY_HELD = "a snapshot is already held; release it first"
-NOT_HELD = "no snapshot is held; visit with hold first"
-NOTHING_TO_READ = "no load is open here and no snapshot held; read parts where load or visit was called"
-_VISITING = {CLOSED: NO_BEGINNING, OPEN: NO_BEGINNING, LOADING: LOAD_IS_OPEN, HELD: ALREADY_HELD}
 
 
 class SourceLife:
@@ -132,17 +99,13 @@ class SourceLife:
         return problem
 
     def _refusal(self, event: SourceEvent) -> SourceError:
-        if event in (VISIT, HOLD) and self.state is BROKEN:
+        if event is VISIT and self.state is BROKEN:
             assert self._problem is not None
             return self._problem
         return SourceError(f"source '{self._source}': {_refused(self.state, event)}")
 
 
 def _refused(state: SourceState, event: SourceEvent) -> str:
-    if event in (VISIT, HOLD):
-        return _VISITING[state]
-    if event is LOOK:
-        return NOT_HELD
-    if event is READ:
-        return NOTHING_TO_READ
+    if event is VISIT:
+        return NO_BEGINNING
     return NOT_WATCHING if state is CLOSED else f"cannot {event.value} while it is {state.value}"

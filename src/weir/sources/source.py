@@ -3,9 +3,9 @@
 The algorithms stand on one promise: when an answer arrives, exactly the updates it saw have arrived before it. A real
 database sends changes and answers separately, so every contact is one **visit**: it opens one database snapshot and
 delivers the transactions that became visible since the last visit, and the position. With ``hold`` the snapshot stays
-open, and every question is asked in it (``look``, ``parts``, or by a reader of the visit's ``snapshot``) until
-``release``. A kind of source is exact if its visit is, and one oracle proves it: *every answer equals the replay of
-exactly the transactions delivered before it*.
+open as a thing of its own, a **held snapshot**, in which every question is asked until it is released; meanwhile the
+source goes on visiting, and several may be held. A kind of source is exact if its visit is, and one oracle proves it:
+*every answer equals the replay of exactly the transactions delivered before it*.
 
 A position names a set of transactions (a prefix of some legal serial order), not always a log offset. It is opaque text
 that the warehouse stores with its commit and hands back after a restart.
@@ -17,10 +17,11 @@ transaction in ``Visit.transactions``).
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -89,31 +90,106 @@ class Visit:
     changes: Mapping[Relation, pa.Table]
     position: SourcePosition
     truncations: Mapping[Relation, tuple[int, ...]] = field(default_factory=dict)
-    snapshot: Any = None  # with ``hold``: a picklable token whose ``reader()`` reads it, in any process
+    held: HeldSnapshot | None = None  # with ``hold``
+
+
+@dataclass(frozen=True)
+class Load:
+    """A first load: every watched table at one position, in a snapshot that stays open until it is released."""
+
+    position: SourcePosition
+    held: HeldSnapshot
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One part of a first load, picklable, read by ``Source.read``. The parts together are the table, once."""
+    """One part of a table, picklable, read in a snapshot. The parts together are the table, once."""
 
     relation: Relation
     columns: tuple[str, ...]
     detail: Any = None
 
 
-@dataclass(frozen=True)
-class Load:
-    """A first load: every watched table at one position, in parts that may be read in parallel while it is open."""
+class SnapshotReader(ABC):
+    """Lookups in one snapshot, from whatever process."""
 
-    position: SourcePosition
-    partitions: tuple[Partition, ...]
+    @abstractmethod
+    def answer(self, lookups: Sequence[Lookup]) -> Answers: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class SharedReader(SnapshotReader):
+    """Reads a snapshot that is shared: whole tables too."""
+
+    @abstractmethod
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+
+
+class HeldSnapshot(ABC):
+    """What one visit or load showed, open for questions until it is released.
+
+    It has its own connection: its source goes on without it, and closing the source does not end it. Any thread may
+    ask, one is answered at a time. Writers go on meanwhile (TRUNCATE and DDL may wait).
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._open = True
+        self._asking = threading.Lock()
+
+    @property
+    def token(self) -> Any:
+        """Picklable; its ``reader()`` reads the snapshot in any process. None: it cannot be shared."""
+        return None
+
+    def look(self, lookups: Sequence[Lookup]) -> Answers:
+        """Lookups in the snapshot."""
+        with self._asking:
+            self._check()
+            return self._look(lookups)
+
+    def parts(self) -> tuple[Partition, ...]:
+        """Every watched table as the snapshot shows it, in parts for ``read``."""
+        with self._asking:
+            self._check()
+            return self._parts()
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part, to their end before anything else is asked."""
+        self._check()
+        yield from self._read(partition)
+
+    def release(self) -> None:
+        """Ends it; one that is released already stays so."""
+        with self._asking:
+            if self._open:
+                self._open = False
+                self._end()
+
+    def _check(self) -> None:
+        if not self._open:
+            raise SourceError(f"source '{self.source}': this snapshot was released; visit with hold again")
+
+    @abstractmethod
+    def _look(self, lookups: Sequence[Lookup]) -> Answers: ...
+
+    @abstractmethod
+    def _parts(self) -> tuple[Partition, ...]: ...
+
+    @abstractmethod
+    def _read(self, partition: Partition) -> Iterator[pa.RecordBatch]: ...
+
+    @abstractmethod
+    def _end(self) -> None: ...
 
 
 class Source(ABC):
     """A connection to one source. Not shared between threads; picklable options make a new one elsewhere."""
 
     name: str
-    shares_snapshots: ClassVar[bool] = False  # whether other processes can read its snapshots and parts
 
     @property
     def locks_to_hold(self) -> bool:
@@ -130,15 +206,7 @@ class Source(ABC):
 
     @abstractmethod
     def load(self) -> Load:
-        """Begins a first load: a snapshot of all watched tables at a known position. Visits bring what comes after."""
-
-    @abstractmethod
-    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part of the open load or of the held snapshot."""
-
-    @abstractmethod
-    def end_load(self) -> None:
-        """Releases the load's snapshot."""
+        """A first load: a snapshot of all watched tables at a known position. Visits bring what comes after."""
 
     @abstractmethod
     def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
@@ -147,7 +215,6 @@ class Source(ABC):
         ``boundaries`` are later positions, of views that are ahead: no delivered transaction reaches across one. A
         watched table is followed from the oldest of these positions that covers it (a position covers what was watched
         when it was made); one that none covers from the next visit on, whose snapshot its first view is loaded from.
-        Like ``load``, releases a held snapshot.
         """
 
     @abstractmethod
@@ -160,26 +227,7 @@ class Source(ABC):
 
     @abstractmethod
     def visit(self, hold: bool = False) -> Visit:
-        """One visit. With ``hold`` the snapshot stays open for ``look``, ``parts`` and its readers until ``release``.
-
-        Writers go on meanwhile (TRUNCATE and DDL may wait); another visit is refused. Kinds that cannot share a
-        snapshot give None for it.
-        """
-
-    @abstractmethod
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        """Lookups in the held snapshot, over this source's own connection; from any thread, one at a time."""
-
-    @abstractmethod
-    def parts(self) -> tuple[Partition, ...]:
-        """Every watched table as the held snapshot shows it, in parts for ``read``.
-
-        Where snapshots are not shared, a part is read to its end before anything else is asked.
-        """
-
-    @abstractmethod
-    def release(self) -> None:
-        """Closes a held snapshot; without one it does nothing."""
+        """One visit. With ``hold`` its snapshot is the visit's ``held``."""
 
     @abstractmethod
     def acknowledge(self, position: SourcePosition) -> None:
@@ -187,14 +235,4 @@ class Source(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Releases, and ends the connections. The log stays: ``resume`` goes on from the last committed position."""
-
-
-class SnapshotReader(ABC):
-    """Lookups in one shared snapshot."""
-
-    @abstractmethod
-    def answer(self, lookups: Sequence[Lookup]) -> Answers: ...
-
-    @abstractmethod
-    def close(self) -> None: ...
+        """Ends its connections; held snapshots stay. So does the log: ``resume`` goes on from a committed position."""

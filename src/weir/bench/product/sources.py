@@ -100,10 +100,10 @@ def measure(kinds: Sequence[str], sizes: SourceSizes) -> Iterator[Result]:
 def _measure(lab: Lab, source: Source, sizes: SourceSizes) -> Result:
     source.watch({T: NEEDED})
     load = source.load()
-    for partition in load.partitions:
-        for _ in source.read(partition):
+    for partition in load.held.parts():
+        for _ in load.held.read(partition):
             pass
-    source.end_load()
+    load.held.release()
     with closing(lab.login.connect()) as bare:
         lookups = tuple(_lookups(lab, source, bare, n, r) for n, r in zip(sizes.keys, sizes.rounds, strict=True))
         changes, per_cpu = _changes(lab, source, bare, sizes)

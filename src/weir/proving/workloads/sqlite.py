@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from weir.algebra.hops import Lookup
 from weir.proving.stress import Workload
 from weir.proving.writers import StressWriter, WriteOperation
 from weir.sources.source import Answers, Source, Visit
+from weir.sources.sqlite.connection import connect
 from weir.sources.sqlite.options import SqliteOptions
-from weir.sources.sqlite.source import Ends, ReadTransaction, SqliteSource
+from weir.sources.sqlite.snapshot import HeldSqliteSnapshot, ReadTransaction
+from weir.sources.sqlite.source import Ends, SqliteSource
 
 _SCHEMA = (
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY, growth INTEGER)",
@@ -66,33 +69,27 @@ class SqliteWriter(StressWriter):
         return int(cursor.execute(statement, values).fetchone()[0])
 
 
+class _AnswersLater(HeldSqliteSnapshot):
+    def _look(self, lookups: Sequence[Lookup]) -> Answers:
+        with closing(connect(self._path)) as database:
+            return tuple(self._answer(database, lookup) for lookup in lookups)
+
+
 class _OtherSnapshot(SqliteSource):
     """Planted: answers come from a connection of their own, a moment after the log was read."""
 
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        with self._reading() as database:
-            return tuple(self._answer(database, lookup) for lookup in lookups)
+    held_class = _AnswersLater
 
 
 class _LogLater(SqliteSource):
     """Planted: the tables are read first, then the log, outside one transaction."""
 
-    _tables: ReadTransaction | None = None
-
     def visit(self, hold: bool = False) -> Visit:
-        self._tables = self._begin()
-        return super().visit(hold)
-
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        assert self._tables is not None
-        database = self._tables.database
-        return tuple(self._answer(database, lookup) for lookup in lookups)
-
-    def release(self) -> None:
-        super().release()
-        if self._tables is not None:
-            self._tables.database.close()
-            self._tables = None
+        if not hold:
+            return super().visit()
+        tables = self._begin()
+        visit = super().visit()
+        return replace(visit, held=HeldSqliteSnapshot(self.name, str(self.path), self._watched, tables))
 
 
 class _SplitInTwo(SqliteSource):

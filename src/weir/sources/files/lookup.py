@@ -6,7 +6,7 @@ than asked for; the view's own conditions decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,13 @@ from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import TableSnapshot
-from weir.sources.source import Answers, SnapshotReader, SourceError
+from weir.sources.source import Answers, HeldSnapshot, Partition, SharedReader, SourceError
 
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
 @dataclass(frozen=True)
-class Shown(SnapshotReader):
+class Shown(SharedReader):
     """What a visit answers from, per table; picklable: it is its own reader, in any process that sees the files."""
 
     snapshots: Mapping[Relation, TableSnapshot]
@@ -40,10 +40,24 @@ class Shown(SnapshotReader):
 
     def answer(self, lookups: Sequence[Lookup]) -> Answers:
         answers = tuple(self._answer(lookup) for lookup in lookups)
-        for snapshot in self.snapshots.values():
+        self._check_unchanged(self.snapshots)
+        return answers
+
+    def _check_unchanged(self, relations: Iterable[Relation]) -> None:
+        for snapshot in map(self.snapshots.__getitem__, relations):
             if not snapshot.is_unchanged():
                 raise SourceError(f"snapshot {snapshot.place} was changed or removed while it was read")
-        return answers
+
+    def parts(self) -> tuple[Partition, ...]:
+        return tuple(
+            Partition(relation, self.schemas[relation].names, path)
+            for relation, snapshot in self.snapshots.items()
+            for path in snapshot.paths
+        )
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        yield from batches([partition.detail], self.schemas[partition.relation].only(partition.columns))
+        self._check_unchanged([partition.relation])
 
     def _answer(self, lookup: Lookup) -> pa.Table:
         """The rows of one lookup. Files have no index: whole columns are read."""
@@ -58,6 +72,30 @@ class Shown(SnapshotReader):
             if pa.types.is_floating(values.type):
                 found = found.filter(pc.is_in(pc.add(found.column(name), 0.0), value_set=values))
         return found.select(lookup.columns)
+
+
+class HeldFiles(HeldSnapshot):
+    """Snapshots stay as they are: nothing is open, and nothing has to be ended."""
+
+    def __init__(self, source: str, shown: Shown) -> None:
+        super().__init__(source)
+        self._shown = shown
+
+    @property
+    def token(self) -> Shown:
+        return self._shown
+
+    def _look(self, lookups: Sequence[Lookup]) -> Answers:
+        return self._shown.answer(lookups)
+
+    def _parts(self) -> tuple[Partition, ...]:
+        return self._shown.parts()
+
+    def _read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        return self._shown.read(partition)
+
+    def _end(self) -> None:
+        """Nothing."""
 
 
 def read(snapshot: TableSnapshot, schema: Schema, condition: Any = None) -> pa.Table:

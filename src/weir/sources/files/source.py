@@ -16,32 +16,28 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
 from weir.sources.files.catalogue import FilesCatalogue, SnapshotStep
 from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
-from weir.sources.files.lookup import Shown, batches
+from weir.sources.files.lookup import HeldFiles, Shown
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Incomplete, TableSnapshot
-from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, SourceLife
+from weir.sources.life import CLOSE, LOAD, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.source import (
     LOAD_AGAIN,
     TRANSACTION,
-    Answers,
     Description,
     Finding,
     Load,
     LoadAgain,
-    Partition,
     Source,
     SourceError,
     SourcePosition,
@@ -55,8 +51,6 @@ MOST_SNAPSHOTS = 10  # delivered by one visit; the next goes on
 class FilesSource(Source):
     """One folder of snapshots."""
 
-    shares_snapshots: ClassVar[bool] = True  # with whoever sees the folder, as Spark's executors must anyway
-
     def __init__(self, options: FilesOptions, spark: SparkSession | None = None) -> None:
         self.options, self.name = options, options.name
         self.held_back: tuple[Finding, ...] = ()  # snapshots that the last look found and could not use yet
@@ -68,7 +62,6 @@ class FilesSource(Source):
         self._at: dict[Relation, TableSnapshot] = {}  # delivered
         self._boundaries: list[Mapping[str, str]] = []  # table -> snapshot's name, of views that are ahead
         self._beginning: set[Relation] = set()  # tables that no position has: followed from the next visit on
-        self._held: Shown | None = None
         self._work: Path | None = None
 
     # -- what there is ----------------------------------------------------------------------------------------------
@@ -77,7 +70,6 @@ class FilesSource(Source):
         return self._catalogue.describe()
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        self.release()
         watched, stored = {}, {}
         with self._life.during(WATCH):
             for relation, names in columns.items():
@@ -100,9 +92,9 @@ class FilesSource(Source):
     def load(self) -> Load:
         """The newest snapshot of every watched table."""
         with self._life.during(LOAD):
-            self._held, self._boundaries, self._beginning = None, [], set()
+            self._boundaries, self._beginning = [], set()
             self._at = self._newest()
-            return Load(position_of(self._at), self._partitions(self._shown(self._at)))
+            return Load(position_of(self._at), self._held(self._at))
 
     def _newest(self) -> dict[Relation, TableSnapshot]:
         at: dict[Relation, TableSnapshot] = {}
@@ -114,13 +106,6 @@ class FilesSource(Source):
         self._check_loadable(at)
         return at
 
-    def _partitions(self, shown: Shown) -> tuple[Partition, ...]:
-        return tuple(
-            Partition(relation, shown.schemas[relation].names, (path, shown.schemas[relation]))
-            for relation, snapshot in shown.snapshots.items()
-            for path in snapshot.paths
-        )
-
     def _check_loadable(self, at: Mapping[Relation, TableSnapshot]) -> None:
         for relation, snapshot in at.items():
             try:
@@ -131,21 +116,10 @@ class FilesSource(Source):
                     f"snapshot {snapshot.place} of table {relation} cannot be loaded: {problem}"
                 ) from None
 
-    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """In any process that sees the files."""
-        path, schema = partition.detail
-        yield from batches([path], schema.only(partition.columns))
-        self._check_there(self._at.items())
-
-    def end_load(self) -> None:
-        """Snapshots stay as they are: nothing is held."""
-        self._life.move(END_LOAD)
-
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         with self._life.during(RESUME):
-            self._held = None
             self._resume(position, boundaries)
 
     def _resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition]) -> None:
@@ -187,7 +161,7 @@ class FilesSource(Source):
         return snapshot
 
     def visit(self, hold: bool = False) -> Visit:
-        with self._life.during(HOLD if hold else VISIT):
+        with self._life.during(VISIT):
             return self._visit(hold)
 
     def _visit(self, hold: bool) -> Visit:
@@ -201,11 +175,10 @@ class FilesSource(Source):
             else:
                 at |= moved
         self._check_loadable({relation: at[relation] for relation in self._beginning})
-        shown = self._shown(at) if hold else None
+        held = self._held(at) if hold else None
         self._check_there(at.items())
         self._at, self._beginning = at, set()
-        self._held = shown
-        return Visit(tuple(news.transactions), news.changes(), position_of(at), snapshot=self._held)
+        return Visit(tuple(news.transactions), news.changes(), position_of(at), held=held)
 
     def _changes(
         self, at: Mapping[Relation, TableSnapshot], moved: Mapping[Relation, TableSnapshot]
@@ -283,24 +256,10 @@ class FilesSource(Source):
             self._work = Path(self.options.work or tempfile.mkdtemp(prefix="weir-files-"))
         return CsvCopies(self.options, self._work)
 
-    def _shown(self, at: Mapping[Relation, TableSnapshot]) -> Shown:
-        return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
-
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        return self._shown_now().answer(lookups)
-
-    def parts(self) -> tuple[Partition, ...]:
-        return self._partitions(self._shown_now())
-
-    def _shown_now(self) -> Shown:
-        self._life.check(LOOK)
-        assert self._held is not None
-        return self._held
-
-    def release(self) -> None:
-        """Snapshots stay as they are: only the next visit may show others."""
-        self._life.move(RELEASE)
-        self._held = None
+    def _held(self, at: Mapping[Relation, TableSnapshot]) -> HeldFiles:
+        """Whoever sees the folder can read it, as Spark's executors must anyway."""
+        readable = {relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}
+        return HeldFiles(self.name, Shown(readable, dict(self._watched)))
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -313,7 +272,6 @@ class FilesSource(Source):
                 self._catalogue.shelf(table).delete_before(name)
 
     def close(self) -> None:
-        self._held = None
         self._life.move(CLOSE)
         if self._work is not None and not self.options.work:
             shutil.rmtree(self._work, ignore_errors=True)

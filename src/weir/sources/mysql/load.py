@@ -11,24 +11,23 @@ from weir.algebra.quoting import backquoted
 from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.describe import Known
 from weir.sources.mysql.lookup import select_from
-from weir.sources.mysql.snapshot import Snapshots
 from weir.sources.source import Partition
 
 ROWS_PER_PART = 500_000
 
 
-def partitions(snapshots: Snapshots, table: WatchedMysqlTable, known: Known) -> Iterator[Partition]:
+def partitions(connection: Any, table: WatchedMysqlTable, known: Known) -> Iterator[Partition]:
     """The parts together are the table, once: the first has no lower bound, the last no upper one."""
-    bounds = _bounds(snapshots, table, known)
+    bounds = _bounds(connection, table, known)
     for low, high in zip([None, *bounds], [*bounds, None], strict=True):
         yield Partition(table.relation, table.names, (known.key[0] if bounds else None, low, high))
 
 
-def _bounds(snapshots: Snapshots, table: WatchedMysqlTable, known: Known) -> list[int]:
+def _bounds(connection: Any, table: WatchedMysqlTable, known: Known) -> list[int]:
     if len(known.key) != 1 or not known.columns[known.key[0]].kind.endswith("int"):
         return []
     key, name = backquoted(known.key[0]), backquoted(table.relation.table)
-    with snapshots.connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(f"SELECT MIN({key}), MAX({key}) FROM {name}")
         low, high = cursor.fetchone()
         cursor.execute(

@@ -28,7 +28,7 @@ class Reader:
     """Reads tables over one connection; keeps its prepared statements."""
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self.connection = connection
         self._statements: OrderedDict[str, tuple[Statement, WatchedMysqlTable]] = OrderedDict()
 
     def answer(
@@ -71,7 +71,7 @@ class Reader:
         if known is not None and known[1] == table:
             self._statements.move_to_end(statement)
             return known[0]
-        prepared = Statement(self._connection, statement)
+        prepared = Statement(self.connection, statement)
         self._statements[statement] = prepared, table
         if len(self._statements) > _MOST_STATEMENTS:
             self._statements.popitem(last=False)[1][0].close()

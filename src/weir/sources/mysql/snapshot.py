@@ -26,6 +26,7 @@ from typing import Any
 import pymysql
 
 from weir.algebra.quoting import backquoted
+from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, reason
 from weir.sources.mysql.position import BinlogPlace
 from weir.sources.mysql.two_phase import Before, prepared_names
@@ -34,6 +35,7 @@ from weir.sources.source import SourceError
 
 LOCK_TIMEOUT, DEADLOCK = 1205, 1213
 _DENIED = (1044, 1142, 1227)
+MOST_SPARES = 4  # connections of released snapshots that wait for the next one
 _HEADER_EVENTS = 64  # among the first so many the checkpoint is looked for
 
 
@@ -42,22 +44,48 @@ class Busy(Exception):
 
 
 class Snapshots:
-    """One connection whose transaction is the snapshot, and one that holds the locks while it opens."""
+    """One connection whose transaction is the snapshot, until it is handed over, and one that holds the locks while it
+    opens.
+    """
 
     def __init__(self, options: MysqlOptions, version: Version) -> None:
         self.options = options
         self.version = version
-        self.connection = options.connect()
+        self._reader: Reader | None = None  # of the connection whose transaction is the next snapshot
+        self._spares: list[Reader] | None = []  # None: it has ended
         self._guard = options.connect()
         self._settled: set[str] = set()  # files in which a place counts
         self.two_phase = False  # whether to look ``before`` each snapshot: not before the log has shown an XA COMMIT
         self.before: Before | None = None
         wait = options.lock_seconds
-        self._run(self.connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        self._run(self.connection, f"SET SESSION lock_wait_timeout = {version.no_wait}")
         self._run(
             self._guard, f"SET SESSION lock_wait_timeout = {wait}, innodb_lock_wait_timeout = {wait}, autocommit = 0"
         )
+
+    @property
+    def connection(self) -> Any:
+        if self._reader is None:
+            self._reader = self._spares.pop() if self._spares else Reader(self._connected())
+        return self._reader.connection
+
+    def _connected(self) -> Any:
+        connection = self.options.connect()
+        self._run(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._run(connection, f"SET SESSION lock_wait_timeout = {self.version.no_wait}")
+        return connection
+
+    def hand_over(self) -> Reader:
+        """The open snapshot, which is its holder's from now on."""
+        reader, self._reader = self._reader, None
+        assert reader is not None, "a snapshot is open"
+        return reader
+
+    def give_back(self, reader: Reader) -> None:
+        """A holder's connection, its snapshot ended; with the statements that it has prepared."""
+        if self._spares is None or len(self._spares) >= MOST_SPARES:
+            reader.connection._force_close()
+        else:
+            self._spares.append(reader)
 
     def end_of_log(self) -> BinlogPlace:
         """The end of the binlog now."""
@@ -87,12 +115,16 @@ class Snapshots:
             time.sleep(0.002)
 
     def close(self) -> None:
-        """Ends the snapshot."""
-        self._run(self.connection, "ROLLBACK")
+        """Ends the snapshot, unless it was handed over."""
+        if self._reader is not None:
+            self._run(self.connection, "ROLLBACK")
 
     def end(self) -> None:
-        for connection in (self.connection, self._guard):
-            connection._force_close()
+        """Snapshots that were handed over stay."""
+        spares, self._spares = self._spares or [], None
+        self._guard._force_close()
+        for reader in (*spares, *([self._reader] if self._reader is not None else [])):
+            reader.connection._force_close()
 
     # -- the two ways -------------------------------------------------------------------------------------------------
 

@@ -11,24 +11,21 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import pymysql
 
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup
-from weir.algebra.types import Type
 from weir.sources import life
 from weir.sources.mysql.changes import WatchedMysqlTable
-from weir.sources.mysql.columns import SINGLE_BYTE, our_type
+from weir.sources.mysql.columns import SINGLE_BYTE
 from weir.sources.mysql.delivery import MARKER, MARKER_COLUMNS, BinlogDelivery
 from weir.sources.mysql.describe import Known, MysqlCatalogue, describe
 from weir.sources.mysql.groups import GroupAssembler
-from weir.sources.mysql.load import partitions, select
+from weir.sources.mysql.held import HeldMysqlSnapshot, MysqlTables
 from weir.sources.mysql.log import LogStream
-from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
 from weir.sources.mysql.position import BinlogPlace, LogPosition, format_gtids, parse_gtids
 from weir.sources.mysql.resume import includes, late_tables
@@ -37,10 +34,8 @@ from weir.sources.mysql.two_phase import Before, prepared_names, wait_for_prepar
 from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     LOAD_AGAIN,
-    Answers,
     Description,
     Load,
-    Partition,
     SchemaChanged,
     Source,
     SourceError,
@@ -67,12 +62,9 @@ class MysqlSource(Source):
         self._life = life.SourceLife(options.name)
         self._control: Any = None
         self._snapshots: Snapshots | None = None
-        self._reader: Reader | None = None
         self._stream: LogStream | None = None
-        self._tables: dict[str, Known] = {}
+        self._tables = MysqlTables(options.name, options.database, {})
         self._watched: dict[str, WatchedMysqlTable] = {}
-        self._asked: dict[tuple[str, tuple[str, ...]], WatchedMysqlTable] = {}
-        self._characters: dict[str, str] = {}
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -80,48 +72,24 @@ class MysqlSource(Source):
         return self._connected(lambda: describe(self._catalogue(), self.name))
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        self.end_load()
-        self.release()
         with self._life.during(life.WATCH):
             self._connected(lambda: self._watch(columns))
 
     def _watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         catalogue = self._catalogue()
-        self._tables = catalogue.tables()
+        tables = MysqlTables(self.name, self.options.database, catalogue.tables())
         for finding in catalogue.blocking_findings():
             raise SourceError(f"source {self.name}: {finding.problem}; to mend it: {finding.remedy}")
         self._version, self._fold_case = catalogue.version, catalogue.settings.get("lower_case_table_names", "0") != "0"
-        self._watched = {r.table: self._choose(r, tuple(names)) for r, names in columns.items()}
-        self._asked = {}
-        if set(MARKER_COLUMNS) <= set(self._tables.get(MARKER, Known()).columns) and MARKER not in self._watched:
-            self._watched[MARKER] = self._choose(Relation(self.name, MARKER), MARKER_COLUMNS)
+        self._watched = {r.table: tables.choose(r, tuple(names)) for r, names in columns.items()}
+        if set(MARKER_COLUMNS) <= set(tables.known.get(MARKER, Known()).columns) and MARKER not in self._watched:
+            self._watched[MARKER] = tables.choose(Relation(self.name, MARKER), MARKER_COLUMNS)
         used = {column.characters for table in self._watched.values() for column in table.columns}
-        self._characters = {name: catalogue.single_byte_table(name) for name in used if name in SINGLE_BYTE}
+        characters = {name: catalogue.single_byte_table(name) for name in used if name in SINGLE_BYTE}
+        self._tables = replace(tables, characters=characters)
 
     def _catalogue(self) -> MysqlCatalogue:
         return MysqlCatalogue(self._control, self.name, self.options.database, self.options.locks)
-
-    def _choose(self, relation: Relation, names: tuple[str, ...]) -> WatchedMysqlTable:
-        """Some columns of a table; refuses by name what cannot be had."""
-        known = self._tables.get(relation.table)
-        if known is None:
-            there = ", ".join(sorted(self._tables)) or "none that this account may read"
-            raise SourceError(
-                f"source {self.name} has no table '{relation.table}' in database {self.options.database}; tables: "
-                f"{there}"
-            )
-        if known.refusal:
-            raise SourceError(f"table {relation} cannot be used: {known.refusal}")
-        types = tuple(self._usable_type(relation, known, name) for name in names)
-        needed = tuple(known.columns[name] for name in names)
-        return WatchedMysqlTable(relation, needed, types, tuple(known.columns.values()))
-
-    def _usable_type(self, relation: Relation, known: Known, name: str) -> Type:
-        if name not in known.columns:
-            raise SourceError(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
-        if isinstance(type_ := our_type(known.columns[name]), str):
-            raise SourceError(f"column {relation}.{name} cannot be used: its type is {type_}")
-        return type_
 
     # -- first load ---------------------------------------------------------------------------------------------------
 
@@ -138,16 +106,17 @@ class MysqlSource(Source):
         self._open_settled(self._asked_for, self._follow_load)
         self._check_unchanged()
         self._assembler_now.is_delivered = lambda end, gtid: False
-        return Load(str(self._position()), self._all_parts())
+        return Load(str(self._position()), self._held())
 
     @property
     def _asked_for(self) -> list[str]:
         """The tables that views need."""
         return [table for table in self._watched if table != MARKER]
 
-    def _all_parts(self) -> tuple[Partition, ...]:
+    def _held(self) -> HeldMysqlSnapshot:
         snapshots = self._snapshots_now
-        return tuple(p for t in self._asked_for for p in partitions(snapshots, self._watched[t], self._tables[t]))
+        watched = [self._watched[table] for table in self._asked_for]
+        return HeldMysqlSnapshot(snapshots.hand_over(), self._tables, watched, snapshots.give_back)
 
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""
@@ -178,17 +147,6 @@ class MysqlSource(Source):
                     raise SchemaChanged(
                         f"column {table.relation}.{column.name} has changed since the views were checked; begin again"
                     )
-
-    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        with self._in_snapshot(life.READ) as reader:
-            table = self._asking(partition.relation, partition.columns)
-            statement, values = select(table, partition)
-            yield from reader.stream(statement, table, values)
-
-    def end_load(self) -> None:
-        if self._life.state is life.LOADING:
-            self._end_snapshot()
-        self._life.move(life.END_LOAD)
 
     # -- going on -----------------------------------------------------------------------------------------------------
 
@@ -229,7 +187,7 @@ class MysqlSource(Source):
         return self.options.locks
 
     def visit(self, hold: bool = False) -> Visit:
-        with self._life.during(life.HOLD if hold else life.VISIT):
+        with self._life.during(life.VISIT):
             return self._connected(self._hold if hold else self._pass)
 
     def _pass(self) -> Visit:
@@ -245,7 +203,8 @@ class MysqlSource(Source):
             self._open_for_visit()
             if None in self._assembler_now.late.values():
                 self._check_unchanged()
-            return self._deliver()
+            visit = self._deliver()
+            return replace(visit, held=self._held())
         except BaseException:
             self._end_snapshot()
             raise
@@ -299,7 +258,7 @@ class MysqlSource(Source):
             raise self._life.fail(problem) from None
 
     def _deliver(self) -> Visit:
-        delivery = BinlogDelivery(self._characters, self._watched.get(MARKER))
+        delivery = BinlogDelivery(self._tables.characters, self._watched.get(MARKER))
         try:
             for group in self._assembler_now.ready:
                 delivery.add(group)
@@ -329,49 +288,6 @@ class MysqlSource(Source):
         unsettled, tables = (tuple(sorted(names)) for names in (assembler.unsettled, self._asked_for))
         return LogPosition(place, start, made, server, gtids, before, unsettled, assembler.last_end, tables)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
-
-    def _asking(self, relation: Relation, columns: Sequence[str]) -> WatchedMysqlTable:
-        key = relation.table, tuple(columns)
-        if key not in self._asked:
-            self._asked[key] = self._choose(relation, key[1])
-        return self._asked[key]
-
-    # -- the held snapshot --------------------------------------------------------------------------------------------
-
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        with self._in_snapshot(life.LOOK) as reader:
-            return tuple(self._answer(reader, lookup) for lookup in lookups)
-
-    def _answer(self, reader: Reader, lookup: Lookup) -> pa.Table:
-        columns, keys = (self._asking(lookup.relation, names) for names in (lookup.columns, lookup.key_columns))
-        return reader.answer(lookup, columns, keys, self._characters)
-
-    def parts(self) -> tuple[Partition, ...]:
-        with self._in_snapshot(life.LOOK):
-            return self._all_parts()
-
-    @contextlib.contextmanager
-    def _in_snapshot(self, event: life.SourceEvent) -> Iterator[Reader]:
-        """The open snapshot is the connection's own transaction: what breaks the connection ends it."""
-        self._life.check(event)
-        assert self._reader is not None
-        try:
-            yield self._reader
-        except LOST as problem:
-            if is_lost(problem):
-                self._disconnect()
-                raise Unreachable(
-                    f"source {self.name}: the open snapshot was lost with its connection ({reason(problem)}); "
-                    "visit or load again"
-                ) from None
-            raise SourceError(f"source {self.name}: {reason(problem)}") from None
-
-    def release(self) -> None:
-        if self._life.state is life.HELD:
-            self._end_snapshot()
-        self._life.move(life.RELEASE)
-
     def _end_snapshot(self) -> None:
         """A connection that is lost cannot be tidied up, and need not be."""
         if self._snapshots is not None:
@@ -395,8 +311,7 @@ class MysqlSource(Source):
             self._snapshots.end()
         if self._control is not None:
             self._control._force_close()
-        self._snapshots = self._control = self._reader = None
-        self._life.move(life.LOSE)
+        self._snapshots = self._control = None
 
     def _connected(self, act: Callable[[], T]) -> T:
         """Runs it, and again on new connections when they were lost; it must leave nothing half done."""
@@ -420,7 +335,6 @@ class MysqlSource(Source):
             self._control = self.options.connect()
         if self._snapshots is None and self._watched:
             self._snapshots = self.snapshots_class(self.options, self._version)
-            self._reader = Reader(self._snapshots.connection)
 
     def _reset(self) -> None:
         if self._stream is not None:

@@ -12,15 +12,15 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 from psycopg import sql
 
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup
-from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, SourceLife
+from weir.sources.life import CLOSE, CLOSED, LOAD, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.postgres.catalogue import (
     TableFacts,
     TableKeys,
@@ -32,21 +32,19 @@ from weir.sources.postgres.catalogue import (
 )
 from weir.sources.postgres.connection import PostgresConnection, close_quietly, connect, is_lost, named_errors, run
 from weir.sources.postgres.describe import NO_ENCODING, NO_ENCODING_PROBLEM, describe, refuse_unusable
+from weir.sources.postgres.held import HeldPostgresSnapshot
 from weir.sources.postgres.idle import close_idle
 from weir.sources.postgres.labels import strangers
-from weir.sources.postgres.lookup import answer
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.position import PostgresPosition, shown_by
-from weir.sources.postgres.reader import SnapshotToken, partitions, read_partition
+from weir.sources.postgres.reader import SnapshotToken
 from weir.sources.postgres.stream import StreamLost
 from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import (
     LOAD_AGAIN,
-    Answers,
     Description,
     Load,
     LoadAgain,
-    Partition,
     SchemaChanged,
     Source,
     SourceError,
@@ -55,6 +53,7 @@ from weir.sources.source import (
 )
 
 LOCK_PAUSE = 0.002
+MOST_SPARES = 4  # connections of released snapshots that wait for the next visit
 _TABLEOID = -6  # a column that every table has, so that a table shows even where a view needs none of its own
 
 # One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can
@@ -100,15 +99,13 @@ class PostgresBase(Source):
     """A PostgreSQL source by snapshots; subclasses bring the change log."""
 
     kind: str
-    shares_snapshots: ClassVar[bool] = True
 
     def __init__(self, options: PostgresOptions) -> None:
         self.options = options
         self.name = options.name
         self._life = SourceLife(options.name)
         self._connection: PostgresConnection | None = None
-        self._holder: PostgresConnection | None = None  # holds the snapshot of ``visit(hold=True)``
-        self._loader: PostgresConnection | None = None  # holds the snapshot of the open load
+        self._spares: list[PostgresConnection] = []  # held snapshots give theirs back, in whatever thread
         self._watched: dict[Relation, WatchedPostgresTable] = {}
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
@@ -116,10 +113,6 @@ class PostgresBase(Source):
         self._labels: dict[tuple[Relation, str], list[str]] = {}  # of enumerations, where they were read anew
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
-        self._exported = ""  # the held snapshot's name
-        self._spare: PostgresConnection | None = (
-            None  # a second working connection, while a snapshot is held now and then
-        )
         self._late: dict[
             Relation, PostgresSnapshot | None
         ] = {}  # tables that only a later position covers, and its snapshot
@@ -173,8 +166,6 @@ class PostgresBase(Source):
             return describe(self._connected(), self.options, self.kind, self._mark_text())
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        self.end_load()
-        self.release()
         with self._life.during(WATCH):
             self._watch(columns)
 
@@ -243,7 +234,7 @@ class PostgresBase(Source):
         shape = row[0] if row is not None else ""
         if shape is not None and shape == self._shape:
             return
-        found = relation_facts(self.name, self._facts(connection))
+        found = self._facts(connection)
         self._refuse_differences(self._position.tables, found)
         self._position = self._position.tracing(self._traces(found))
         self._shape = shape
@@ -275,7 +266,7 @@ class PostgresBase(Source):
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def visit(self, hold: bool = False) -> Visit:
-        with self._life.during(HOLD if hold else VISIT):
+        with self._life.during(VISIT):
             try:
                 return self._try_visit(hold)
             except (StreamLost, psycopg.Error) as problem:
@@ -289,7 +280,7 @@ class PostgresBase(Source):
     def _try_visit(self, hold: bool) -> Visit:
         assert self._position is not None
         with self._whole():
-            if (self._connection or self._spare) is None or not self._log_is_open:
+            if (self._connection is None and not self._spares) or not self._log_is_open:
                 self._resume(self._position)
             return self._visit(hold)
 
@@ -299,8 +290,6 @@ class PostgresBase(Source):
         try:
             yield
         except BaseException:
-            self.end_load()
-            self.release()
             self._drop()
             raise
 
@@ -315,17 +304,27 @@ class PostgresBase(Source):
         if not quiet:
             self._log_fence(snapshot)
         found = self._log_within(connection, snapshot, quiet)
-        if hold:
-            self._holder, self._connection, self._exported = connection, None, moment.exported
-        else:
-            run(connection, "COMMIT")
-        delivery = self._log_after(found, snapshot, quiet)
-        self._refuse_strangers(delivery.changes)
+        held = self._held(connection, moment) if hold else None
+        try:
+            if held is None:
+                run(connection, "COMMIT")
+            delivery = self._log_after(found, snapshot, quiet)
+            self._refuse_strangers(delivery.changes)
+        except BaseException:
+            if held is not None:
+                held.release()
+            raise
         self._late.update({relation: snapshot for relation, begins in self._late.items() if begins is None})
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
-        token = SnapshotToken(self.options, moment.exported, self._watched, self._utf8) if hold else None
-        return Visit(delivery.transactions, delivery.changes, str(self._position), delivery.truncations, token)
+        return Visit(delivery.transactions, delivery.changes, str(self._position), delivery.truncations, held)
+
+    def _held(self, connection: PostgresConnection, moment: OpenSnapshot) -> HeldPostgresSnapshot:
+        """The working connection becomes the snapshot's own; work goes on over another one."""
+        self._connection = None
+        token = SnapshotToken(self.options, moment.exported, dict(self._watched), self._utf8)
+        facts = partial(_facts_of, self.name, self.options.schema, self._marks, self._oids)
+        return HeldPostgresSnapshot(connection, token, facts, self._keep_spare)
 
     @property
     def _begins_now(self) -> bool:
@@ -346,29 +345,36 @@ class PostgresBase(Source):
             self._life.during(LOAD), named_errors(self.options, "beginning a first load"), self._lost_streams(),
             self._whole(),
         ):  # fmt: skip
-            self.end_load()
-            self.release()
             self._log_close()
             self._late = {}
             connection = self._connected()
             after = self._log_prepare(connection)
             moment = self._settled_moment(connection, after)
-            facts = relation_facts(self.name, self._facts(connection))
-            self._loader, self._connection = connection, None
-            self._refuse_differences(self._traces({r: w.facts for r, w in self._watched.items()}), facts)
-            bound = self._log_bound(self._connected())
-            self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
-            self._shape = None
-            self._log_open(self._connected(), self._position)
-            parts = partitions(self._watched.values(), facts, moment.exported, self.options)
-            return Load(str(self._position), tuple(parts))
+            facts = self._facts(connection)
+            held = self._held(connection, moment)
+            try:
+                self._follow_from(moment, facts)
+            except BaseException:
+                held.release()
+                raise
+            return Load(str(self._position), held)
+
+    def _follow_from(self, moment: OpenSnapshot, facts: Mapping[Relation, TableFacts]) -> None:
+        self._refuse_differences(self._traces({r: w.facts for r, w in self._watched.items()}), facts)
+        bound = self._log_bound(self._connected())
+        self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
+        self._shape = None
+        self._log_open(self._connected(), self._position)
 
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
         return {relation.table: facts[relation].trace(watched.names) for relation, watched in self._watched.items()}
 
-    def _facts(self, connection: PostgresConnection) -> list[TableFacts]:
-        oids = [watched.facts.oid for watched in self._watched.values()]
-        return read_tables(connection, self.options.schema, self._marks, oids)
+    @property
+    def _oids(self) -> list[int]:
+        return [watched.facts.oid for watched in self._watched.values()]
+
+    def _facts(self, connection: PostgresConnection) -> Mapping[Relation, TableFacts]:
+        return _facts_of(self.name, self.options.schema, self._marks, self._oids, connection)
 
     def _settled_moment(self, connection: PostgresConnection, after: int) -> OpenSnapshot:
         """A snapshot in which every transaction up to ``after`` has ended."""
@@ -386,21 +392,11 @@ class PostgresBase(Source):
                 )
             time.sleep(0.02)
 
-    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        return read_partition(partition)
-
-    def end_load(self) -> None:
-        self._life.move(END_LOAD)
-        close_quietly(self._loader)
-        self._loader = None
-
-    # -- resume, hold, acknowledge, close ---------------------------------------------------------------------------
+    # -- resume, acknowledge, close ---------------------------------------------------------------------------------
 
     def resume(self, position: str, boundaries: Sequence[str] = ()) -> None:
         """Transactions are never merged, so none reaches across a boundary."""
         with self._life.during(RESUME), self._whole():
-            self.end_load()
-            self.release()
             self._resume_behind(position, boundaries)
 
     def _resume_behind(self, position: str, boundaries: Sequence[str]) -> None:
@@ -453,49 +449,16 @@ class PostgresBase(Source):
     def holds(self, position: str, transaction: Transaction) -> bool:
         return shown_by(position, self.name).shows(int(transaction.identifier))
 
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        with named_errors(self.options, "answering a lookup"):
-            holder = self._held_connection()
-            return tuple(answer(holder, lookup, self._watched, self._utf8) for lookup in lookups)
-
-    def parts(self) -> tuple[Partition, ...]:
-        with named_errors(self.options, "reading the catalogue"):
-            holder = self._held_connection()
-            facts = relation_facts(self.name, self._facts(holder))
-        return tuple(partitions(self._watched.values(), facts, self._exported, self.options))
-
-    def _held_connection(self) -> PostgresConnection:
-        self._life.check(LOOK)
-        assert self._holder is not None
-        return self._holder
-
-    def release(self) -> None:
-        """The connection goes back to work: the trigger log needs a second one while the first is held."""
-        self._life.move(RELEASE)
-        holder, self._holder = self._holder, None
-        if holder is None:
-            return
-        try:
-            run(holder, "ROLLBACK")
-        except psycopg.Error:
-            close_quietly(holder)
-        else:
-            close_quietly(self._spare)
-            self._spare = holder
-
     def close(self) -> None:
-        self.end_load()
         self._drop()
-        close_quietly(self._holder)
-        self._holder = None
         self._life.move(CLOSE)
         close_idle(self.options)
 
     # -- connections ------------------------------------------------------------------------------------------------
 
     def _connected(self) -> PostgresConnection:
-        if self._connection is None and self._spare is not None:
-            self._connection, self._spare = self._spare, None
+        if self._connection is None and self._spares:
+            self._connection = self._spares.pop()
         if self._connection is None:
             connection = connect(self.options)
             with named_errors(self.options, "connecting"):
@@ -508,8 +471,16 @@ class PostgresBase(Source):
         """Closes the log and the working connections; held snapshots stay."""
         self._log_close()
         close_quietly(self._connection)
-        close_quietly(self._spare)
-        self._connection = self._spare = None
+        self._connection = None
+        while self._spares:
+            close_quietly(self._spares.pop())
+
+    def _keep_spare(self, connection: PostgresConnection) -> None:
+        """For the next visit: nearly every one that holds takes a connection along."""
+        if self._life.state is CLOSED or len(self._spares) >= MOST_SPARES:
+            close_quietly(connection)
+        else:
+            self._spares.append(connection)
 
     @contextlib.contextmanager
     def _lost_streams(self) -> Iterator[None]:
@@ -517,3 +488,9 @@ class PostgresBase(Source):
             yield
         except StreamLost as problem:
             raise SourceError(f"{self.name}: the change stream broke: {problem}; try again") from problem
+
+
+def _facts_of(
+    source: str, schema: str, marks: str, oids: Sequence[int], connection: PostgresConnection
+) -> Mapping[Relation, TableFacts]:
+    return relation_facts(source, read_tables(connection, schema, marks, oids))

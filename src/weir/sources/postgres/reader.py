@@ -16,7 +16,7 @@ from weir.sources.postgres.connection import PostgresConnection, named_errors
 from weir.sources.postgres.idle import give_back, take
 from weir.sources.postgres.lookup import answer, copy_rows, parse_csv, select_columns
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.source import Answers, Partition, SnapshotReader, SourceError
+from weir.sources.source import Answers, Partition, SharedReader, SourceError
 
 PAGES_PER_PART = 4096  # 32 MB of table
 BATCH_BYTES = 8 << 20
@@ -36,7 +36,7 @@ class SnapshotToken:
         return PostgresReader(self)
 
 
-class PostgresReader(SnapshotReader):
+class PostgresReader(SharedReader):
     """Answers lookups in a held snapshot, over a connection of its own."""
 
     def __init__(self, token: SnapshotToken) -> None:
@@ -44,11 +44,29 @@ class PostgresReader(SnapshotReader):
         self._connection: PostgresConnection | None = _enter(token.options, token.exported)
 
     def answer(self, lookups: Sequence[Lookup]) -> Answers:
-        connection, token = self._connection, self._token
-        if connection is None:
-            raise SourceError(f"{token.options.name}: this reader of a snapshot is closed")
+        connection, token = self._open_connection(), self._token
         with named_errors(token.options, "answering a lookup"):
             return tuple(answer(connection, one, token.tables, token.utf8) for one in lookups)
+
+    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        connection, token = self._open_connection(), self._token
+        part: _Part = partition.detail
+        facts = [part.table.column(name) for name in partition.columns]
+        query = select_columns(part.table, facts) + _pages(part)
+        self._connection = None  # in the middle of a COPY nothing else can be asked on it
+        try:
+            with named_errors(token.options, f"reading {partition.relation}"):
+                for data in _blocks(copy_rows(connection, query)):
+                    yield from parse_csv(data, facts, partition.relation).to_batches()
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _open_connection(self) -> PostgresConnection:
+        if self._connection is None:
+            raise SourceError(f"{self._token.options.name}: this reader of a snapshot is closed")
+        return self._connection
 
     def close(self) -> None:
         """The connection stays, for the next reader in this process."""
@@ -79,42 +97,19 @@ def _enter(options: PostgresOptions, exported: str) -> PostgresConnection:
 class _Part:
     """Pages ``first`` up to ``end`` (None: to the end, however long the table has grown)."""
 
-    options: PostgresOptions
-    exported: str
     table: WatchedPostgresTable
     first: int
     end: int | None
 
 
 def partitions(
-    tables: Iterable[WatchedPostgresTable],
-    facts: Mapping[Relation, TableFacts],
-    exported: str,
-    options: PostgresOptions,
+    tables: Iterable[WatchedPostgresTable], facts: Mapping[Relation, TableFacts]
 ) -> Iterator[Partition]:
     """Every table in ranges of pages; rows move between pages only as new versions, which the snapshot does not see."""
     for table in tables:
         starts = list(range(0, max(facts[table.relation].pages, 1), PAGES_PER_PART))
         for first, end in zip(starts, [*starts[1:], None], strict=True):
-            yield Partition(table.relation, table.names, _Part(options, exported, table, first, end))
-
-
-def read_partition(partition: Partition) -> Iterator[pa.RecordBatch]:
-    part: _Part = partition.detail
-    facts = [part.table.column(name) for name in partition.columns]
-    query = select_columns(part.table, facts) + _pages(part)
-    connection = _enter(part.options, part.exported)
-    done = False
-    try:
-        with named_errors(part.options, f"reading {partition.relation}"):
-            for data in _blocks(copy_rows(connection, query)):
-                yield from parse_csv(data, facts, partition.relation).to_batches()
-        done = True
-    finally:
-        if done:
-            give_back(part.options, connection)
-        else:
-            connection.close()  # in the middle of a COPY: nothing else can be asked on it
+            yield Partition(table.relation, table.names, _Part(table, first, end))
 
 
 def _pages(part: _Part) -> sql.Composable:

@@ -14,25 +14,21 @@ restart the frames may be gone; then the changes of the time away come as one tr
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup
-from weir.algebra.quoting import double_quoted
 from weir.algebra.types import Schema
-from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, READ, RELEASE, RESUME, VISIT, WATCH, SourceLife
+from weir.sources.life import CLOSE, LOAD, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.source import (
     LOAD_AGAIN,
-    Answers,
     Description,
     Load,
     LoadAgain,
-    Partition,
     Source,
     SourceError,
     SourcePosition,
@@ -40,19 +36,19 @@ from weir.sources.source import (
     Visit,
 )
 from weir.sources.sqlite.capture import INSTALL, TableCapture, active, captures
-from weir.sources.sqlite.catalog import read_shape
 from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
-from weir.sources.sqlite.lookup import bound_keys, question, rows_for
 from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
-from weir.sources.sqlite.rows import as_table, fetch
+from weir.sources.sqlite.snapshot import Head, HeldSqliteSnapshot, ReadTransaction
 from weir.sources.sqlite.wal import WalPlace, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
 
 LOCK_SECONDS = 0.2  # our own writes give way to the application's
+MOST_SPARES = 4  # connections that wait for their next transaction
 LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that SQLite can begin it anew
-ROWS_IN_PART, MOST_PARTS, ROWS_IN_BATCH, ROWS_TRIMMED = 100_000, 16, 20_000, 20_000
+ROWS_TRIMMED = 20_000
+DRAIN_SECONDS = 1.0  # so long a log that has become large waits for held snapshots to be released
 
 _HEAD = (
     "SELECT (SELECT value FROM weir_meta WHERE name = 'epoch'), (SELECT value FROM weir_meta WHERE name = 'trimmed'),"
@@ -61,45 +57,25 @@ _HEAD = (
 )
 
 
-@dataclass(frozen=True)
-class Head:
-    """The state of the log in one snapshot."""
-
-    epoch: str
-    trimmed: int
-    clock: int
-    nonce: int  # of the change at the clock
-    page: int  # where the clock lives
-    schema_version: int
-
-    def position(self, tables: Iterable[Relation] = ()) -> SqlitePosition:
-        return SqlitePosition(self.epoch, self.clock, self.nonce, tuple(sorted(table.table for table in tables)))
-
-
 Ends = tuple[list[int], tuple[int, int] | None]
-
-
-@dataclass(frozen=True)
-class ReadTransaction:
-    """An open read transaction."""
-
-    database: sqlite3.Connection
-    head: Head
 
 
 class SqliteSource(Source):
     """One SQLite file.
 
-    Two connections take turns: the new visit's snapshot is read while the last one's is still open.
+    Connections take turns: the new visit's snapshot is read while the last one's is still open, and held ones are.
     """
+
+    held_class: type[HeldSqliteSnapshot] = HeldSqliteSnapshot
 
     def __init__(self, options: SqliteOptions, large_wal: int = LARGE_WAL) -> None:
         self.options, self.name, self.path, self.large_wal = options, options.name, options.path, large_wal
         self._life = SourceLife(options.name)
         self._watched: dict[Relation, Schema] = {}
-        self._spare: sqlite3.Connection | None = None
+        self._spares: list[sqlite3.Connection] | None = []  # None: closed
+        self._sharing = threading.Condition()  # snapshots are released by other threads
+        self._holding = 0  # snapshots that are not released yet
         self._last: ReadTransaction | None = None  # of the last visit
-        self._load: ReadTransaction | None = None
         self._position = ("", 0)  # the log's name and the last number delivered
         self._place: WalPlace | None = None  # where the last search for transaction ends stopped
         self._checked_schema = -1
@@ -117,8 +93,8 @@ class SqliteSource(Source):
             return describe(database, self.name, self.path)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        self.end_load()
-        self.release()
+        with self._sharing:
+            self._spares = self._spares or []
         with self._life.during(WATCH), self._reading() as database:
             (mode,) = database.execute("PRAGMA journal_mode").fetchone()
             if mode != "wal":
@@ -146,8 +122,9 @@ class SqliteSource(Source):
 
     def _begin(self) -> ReadTransaction:
         """A new read transaction at this moment, checked."""
-        database = self._spare or connect(self.path, self.options.busy_seconds)
-        self._spare = None
+        with self._sharing:
+            spare = self._spares.pop() if self._spares else None
+        database = spare or connect(self.path, self.options.busy_seconds)
         try:
             database.execute("BEGIN")
             head = self._head(database)
@@ -155,23 +132,36 @@ class SqliteSource(Source):
         except BaseException:
             database.close()
             raise
-        return ReadTransaction(database, head)
+        return ReadTransaction(database, head, self._keep_spare)
+
+    def _keep_spare(self, database: sqlite3.Connection) -> None:
+        """A connection whose transaction has ended is the next one's."""
+        with self._sharing:
+            if self._spares is not None and len(self._spares) < MOST_SPARES:
+                self._spares.append(database)
+                return
+        database.close()
+
+    def _held(self, transaction: ReadTransaction) -> HeldSqliteSnapshot:
+        with self._sharing:
+            self._holding += 1
+        return self.held_class(self.name, str(self.path), self._watched, transaction.shared(), self._released)
+
+    def _released(self) -> None:
+        with self._sharing:
+            self._holding -= 1
+            self._sharing.notify_all()
 
     def _head(self, database: sqlite3.Connection) -> Head:
         epoch, trimmed, clock, nonce, page = database.execute(_HEAD).fetchone()
         (version,) = database.execute("PRAGMA schema_version").fetchone()
         return Head(epoch, trimmed, clock, nonce or 0, page, version)
 
-    def _release(self, snapshot: ReadTransaction | None) -> None:
-        """Ends a read transaction; its connection is the next one's."""
-        if snapshot is None:
-            return
-        with suppress(sqlite3.Error):
-            snapshot.database.execute("ROLLBACK")
-        if self._spare is None:
-            self._spare = snapshot.database
-        else:
-            snapshot.database.close()
+    def _keep(self, transaction: ReadTransaction | None) -> None:
+        """As the last one, by which the next visit tells transactions apart."""
+        if self._last is not None:
+            self._last.leave()
+        self._last = transaction
 
     def _check_shapes(self, database: sqlite3.Connection, head: Head) -> None:
         """Before anything is delivered from a snapshot whose schema is not the one checked last."""
@@ -190,67 +180,19 @@ class SqliteSource(Source):
     # -- load -------------------------------------------------------------------------------------------------------
 
     def load(self) -> Load:
+        """Its snapshot takes the place of a last visit's, so that the first transactions after it can be told apart."""
         with self._life.during(LOAD), self._told():
-            self.end_load()
-            snapshot = self._load = self._begin()
-            parts = [part for relation in self._watched for part in self._parts(snapshot.database, relation)]
-            self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
-            return Load(str(snapshot.head.position(self._watched)), tuple(parts))
-
-    def _parts(self, database: sqlite3.Connection, relation: Relation) -> Iterator[Partition]:
-        """Ranges of the rowid; one part for a table without one."""
-        names = self._watched[relation].names
-        shape = read_shape(database, relation.table)
-        if shape is None or not shape.rowid:
-            yield Partition(relation, names)
-            return
-        ends = f"SELECT min({shape.rowid}), max({shape.rowid}) FROM {double_quoted(relation.table)}"
-        low, high = database.execute(ends).fetchone()
-        if low is None:
-            return
-        step = max(ROWS_IN_PART, -(-(high - low + 1) // MOST_PARTS))
-        for start in range(low, high + 1, step):
-            yield Partition(relation, names, (shape.rowid, start, min(start + step - 1, high)))
-
-    def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        self._life.check(READ)
-        snapshot = self._load or self._last
-        assert snapshot is not None
-        statement = question(Lookup(partition.relation, partition.columns))
-        values: list[int] = []
-        if partition.detail is not None:
-            rowid, *values = partition.detail
-            statement += f" WHERE {rowid} BETWEEN ? AND ?"
-        with self._told():
-            yield from self._batches(snapshot.database, partition, statement, values)
-
-    def _batches(
-        self, database: sqlite3.Connection, partition: Partition, statement: str, values: Sequence[Any]
-    ) -> Iterator[pa.RecordBatch]:
-        schema = self._watched[partition.relation].only(partition.columns)
-        database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        try:
-            cursor = database.execute(statement, values)
-            while rows := cursor.fetchmany(ROWS_IN_BATCH):
-                yield from as_table(rows, schema, partition.relation).to_batches()
-        finally:
-            database.text_factory = str
-
-    def end_load(self) -> None:
-        """The load's snapshot takes the place of a last visit's, so that the first transactions after it can be told
-        apart.
-        """
-        self._life.move(END_LOAD)
-        if self._load is not None:
-            self._release(self._last)
-            self._last, self._load, self._place = self._load, None, None
+            transaction = self._begin()
+            self._keep(transaction)
+            self._position, self._begins = (transaction.head.epoch, transaction.head.clock), {}
+            self._place = None
+            return Load(str(transaction.head.position(self._watched)), self._held(transaction))
 
     # -- visit ------------------------------------------------------------------------------------------------------
 
     def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
         with self._life.during(RESUME):
-            self.end_load()
             self._resume(position, boundaries)
 
     def _resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition]) -> None:
@@ -259,8 +201,8 @@ class SqliteSource(Source):
         self._position = (at.epoch, at.number)
         self._begins = late_tables((relation.table for relation in self._watched), at, later)
         if self._last is not None and replace(at, tables=()) != self._last.head.position():
-            self._release(self._last)
-            self._last, self._known_ends = None, []
+            self._keep(None)
+            self._known_ends = []
         with self._told():
             snapshot = self._begin()
             try:
@@ -268,7 +210,7 @@ class SqliteSource(Source):
                 for one in (at, *later):
                     self._check_history(snapshot, one)
             finally:
-                self._release(snapshot)
+                snapshot.leave()
         self._cuts = {one.number for one in later}
 
     def order(self, position: SourcePosition) -> int:
@@ -304,19 +246,18 @@ class SqliteSource(Source):
         return LoadAgain(f"source '{self.name}': {reason}; {LOAD_AGAIN}")
 
     def visit(self, hold: bool = False) -> Visit:
-        with self._life.during(HOLD if hold else VISIT), self._told():
+        with self._life.during(VISIT), self._told():
             self._let_log_restart()
             snapshot = self._begin()
             try:
                 visit = self._visit(snapshot)
             except BaseException:
-                self._release(snapshot)
+                snapshot.leave()
                 raise
-            self._release(self._last)
-            self._last = snapshot
+            self._keep(snapshot)
             self._position = (snapshot.head.epoch, snapshot.head.clock)
             self._begins = {table: number for table, number in self._begins.items() if number != NEXT_VISIT}
-            return visit
+            return replace(visit, held=self._held(snapshot)) if hold else visit
 
     def _visit(self, snapshot: ReadTransaction) -> Visit:
         after, clock = self._check_reach(snapshot.head), snapshot.head.clock
@@ -341,14 +282,18 @@ class SqliteSource(Source):
         return sorted({*known, *found, *cuts}), None if kept else (start, found[0])
 
     def _let_log_restart(self) -> None:
-        """SQLite begins its write-ahead log anew only when nobody reads from it, which our open snapshot prevents.
+        """SQLite begins its write-ahead log anew only when nobody reads from it, which our open snapshots prevent.
 
-        So once it has become large we hold writers off for a moment, note the transactions up to now, let SQLite move
-        the log into the database, and open a snapshot that does not need the log.
+        So once it has become large we wait for those that are held (new ones come only from here), hold writers off
+        for a moment, note the transactions up to now, let SQLite move the log into the database, and open a snapshot
+        that does not need the log.
         """
         if self._place is None or self._place.size < self._next_restart:
             return
         self._next_restart = self._place.size + self.large_wal // 4
+        with self._sharing:
+            if not self._sharing.wait_for(lambda: not self._holding, DRAIN_SECONDS):
+                return
         # A long writer refuses the lock: another time.
         with closing(connect(self.path, LOCK_SECONDS)) as locker, suppress(sqlite3.OperationalError):
             locker.execute("BEGIN IMMEDIATE")
@@ -358,39 +303,15 @@ class SqliteSource(Source):
     def _start_anew(self, snapshot: ReadTransaction, after: int) -> None:
         ends, loose = self._ends(snapshot, after) if snapshot.head.clock > after else ([], None)
         if loose is not None:
-            self._release(snapshot)
+            snapshot.leave()
             return
         self._known_ends, self._place = ends, None
-        self._release(self._last)
-        self._last = None
-        snapshot.database.execute("ROLLBACK")
-        snapshot.database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        snapshot.database.execute("BEGIN")
-        self._last = ReadTransaction(snapshot.database, self._head(snapshot.database))
-
-    def _answer(self, database: sqlite3.Connection, lookup: Lookup) -> pa.Table:
-        schema = self._watched[lookup.relation]
-        rows = rows_for(database, lookup, bound_keys(lookup, schema), fetch)
-        return as_table(rows, schema.only(lookup.columns), lookup.relation)
-
-    def look(self, lookups: Sequence[Lookup]) -> Answers:
-        with self._told():
-            database = self._held()
-            return tuple(self._answer(database, lookup) for lookup in lookups)
-
-    def parts(self) -> tuple[Partition, ...]:
-        with self._told():
-            database = self._held()
-            return tuple(part for relation in self._watched for part in self._parts(database, relation))
-
-    def _held(self) -> sqlite3.Connection:
-        self._life.check(LOOK)
-        assert self._last is not None
-        return self._last.database
-
-    def release(self) -> None:
-        """The snapshot itself stays open until the next visit, which tells transactions apart by it."""
-        self._life.move(RELEASE)
+        self._keep(None)
+        database = snapshot.database
+        database.execute("ROLLBACK")
+        database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        database.execute("BEGIN")
+        self._keep(ReadTransaction(database, self._head(database), self._keep_spare))
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -406,12 +327,12 @@ class SqliteSource(Source):
                     raise
 
     def close(self) -> None:
-        for snapshot in (self._load, self._last):
-            if snapshot is not None:
-                snapshot.database.close()
-        if self._spare is not None:
-            self._spare.close()
-        self._load = self._last = self._spare = self._place = None
+        with self._sharing:
+            spares, self._spares = self._spares or [], None
+        for database in spares:
+            database.close()
+        self._keep(None)
+        self._place = None
         self._life.move(CLOSE)
 
 

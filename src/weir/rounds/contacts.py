@@ -1,0 +1,78 @@
+"""One contact with a source: whatever there is to say to it, in one go, in the source's own thread.
+
+A source that is closed is opened first: it is told the tables in use, and goes on at the oldest position of all its
+units. What is durable is acknowledged. Then comes the visit. Units that are ahead of the oldest get delivered what they
+have already; for each of them the contact tells which transactions those are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weir import points
+from weir.algebra.catalog import Relation
+from weir.sources.source import Source, Visit
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A source is to be followed for these columns, from where its units are."""
+
+    columns: Mapping[Relation, Sequence[str]]
+    received: Mapping[str, str]  # unit -> the position up to which it has received
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What came of a contact. ``known``: of units that are ahead, the numbers of transactions that they have already;
+    ``ahead``: those that are ahead of this visit too.
+    """
+
+    visit: Visit | None
+    known: Mapping[str, Collection[int]] = field(default_factory=dict)
+    ahead: Mapping[str, str] = field(default_factory=dict)
+    opened: bool = False
+
+
+@dataclass(frozen=True)
+class Contact:
+    """``hold``: the visit's snapshot is wanted; ``lock``: also if writers wait for a moment while it opens."""
+
+    opening: Opening | None = None
+    acknowledged: frozenset[str] = frozenset()  # durable positions, the oldest of which may be forgotten up to
+    visiting: bool = True
+    hold: bool = False
+    lock: bool = False
+    ahead: Mapping[str, str] = field(default_factory=dict)  # unit -> its position
+
+    def __call__(self, source: Source) -> Heard:
+        ahead = dict(self.ahead) if self.opening is None else self._open(source, self.opening)
+        if self.acknowledged:
+            points.reach(points.BEFORE_ACKNOWLEDGE)
+            source.acknowledge(min(self.acknowledged, key=source.order))
+            points.reach(points.AFTER_ACKNOWLEDGE)
+        if not self.visiting:
+            return Heard(None, ahead=ahead, opened=self.opening is not None)
+        visit = source.visit(hold=self.hold and (self.lock or not source.locks_to_hold))
+        known = {
+            unit: {number for number, one in enumerate(visit.transactions) if source.holds(position, one)}
+            for unit, position in ahead.items()
+        }
+        reached = source.order(visit.position)
+        still = {unit: position for unit, position in ahead.items() if source.order(position) > reached}
+        return Heard(visit, known, still, self.opening is not None)
+
+    @staticmethod
+    def _open(source: Source, opening: Opening) -> dict[str, str]:
+        """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now.
+
+        Returns the units that are ahead of it.
+        """
+        source.watch(opening.columns)
+        if not opening.received:
+            source.load().held.release()
+            return {}
+        oldest, *later = sorted(set(opening.received.values()), key=source.order)
+        source.resume(oldest, later)
+        return {unit: position for unit, position in opening.received.items() if position != oldest}
