@@ -11,24 +11,24 @@ import pytest
 from tests.runtime.shop import Shop
 from weir.algebra.errors import WeirError
 from weir.sources.source import SourceError
-from weir.sources.sqlite.source import SqliteSource
+from weir.sources.sqlite.snapshot import HeldSqliteSnapshot
 
 pytestmark = pytest.mark.spark
 OTHER = "SELECT o.id AS oid, c.city FROM {customer} c JOIN {orders} o ON o.customer = c.id"
 
 
 def fail_first(monkeypatch: pytest.MonkeyPatch, method: str, times: int) -> list[str]:
-    """The method of every SQLite source fails so many times; the list tells that it did."""
+    """The method of every held snapshot fails so many times; the list tells that it did."""
     failed: list[str] = []
-    real = getattr(SqliteSource, method)
+    real = getattr(HeldSqliteSnapshot, method)
 
-    def failing(self: SqliteSource, *arguments: Any) -> Any:
+    def failing(self: HeldSqliteSnapshot, *arguments: Any) -> Any:
         if len(failed) < times:
-            failed.append(self.name)
-            raise SourceError(f"source {self.name}: the connection was lost")
+            failed.append(self.source)
+            raise SourceError(f"source {self.source}: the connection was lost")
         return real(self, *arguments)
 
-    monkeypatch.setattr(SqliteSource, method, failing)
+    monkeypatch.setattr(HeldSqliteSnapshot, method, failing)
     return failed
 
 
@@ -57,18 +57,18 @@ def goes_on(shop: Shop) -> None:
 
 
 def test_while_both_are_swept(open_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job of both fails, then the first one alone: the second has nothing to go on with in this round."""
+    """The job of both fails: both have nothing to go on with."""
     shop = two_views(open_shop)
     shop.catch_up()
     shop.write("sales", "INSERT INTO orders VALUES (20, 1, 101, 2)")
-    failed = fail_first(monkeypatch, "look", 12)
+    failed = fail_first(monkeypatch, "_look", 4)
     goes_on(shop)
-    assert len(failed) == 12
+    assert len(failed) == 4
 
 
 def test_while_one_is_loaded(open_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch) -> None:
     """The first view's load fails; the other one, which was to be loaded in the same round, waits with it."""
     shop = two_views(open_shop)
-    failed = fail_first(monkeypatch, "parts", 1)
+    failed = fail_first(monkeypatch, "_parts", 1)
     goes_on(shop)
     assert len(failed) == 1

@@ -20,7 +20,6 @@ from weir.algebra.hops import Lookup
 from weir.operation.control import FILE, ControlServer, NoRunner, ask_runner
 from weir.operation.locking import FOLDER
 from weir.rounds.answering import Answering
-from weir.rounds.readiness import Readiness
 from weir.sources.source import Answers, SourceError
 from weir.sweeping.lookups import LookupServer
 
@@ -88,11 +87,10 @@ def test_nothing_waits_any_more_when_it_is_closed() -> None:
 
 
 def test_a_task_that_comes_late_is_refused(serve: Callable[[Any], LookupServer]) -> None:
-    """Its round's snapshot has been released; an answer from the next one would be wrong, so there is none."""
-    answering = Answering(None, Readiness({}, [], {}), {}, 1, "127.0.0.1")  # no job is run
-    answering.round = 5
+    """Its snapshot has been released; an answer from the next one would be wrong, so there is none."""
+    answering = Answering(None, {}, 1, "127.0.0.1")  # no job is run
     late = serve(answering._look).access_to("crm", 4).open()
-    with pytest.raises(WeirError, match="source crm: the snapshot of round 4 is gone"):
+    with pytest.raises(WeirError, match="source crm: the snapshot 4 is gone"):
         late.answer([QUESTION])
 
 

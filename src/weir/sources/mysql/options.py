@@ -53,6 +53,7 @@ class MysqlOptions:
     lock_seconds: int = 10  # at most so long for a lock that another session holds
     snapshot_seconds: float = 120  # at most so long until one opens at a sure place, or others' XA ones end
     connect_seconds: int = 10
+    silence: float = 120.0  # seconds that an answer may say nothing before the connection is given up; 0: no limit
     server_id: int | None = None  # under which the binlog is read; one at random when None
 
     def __post_init__(self) -> None:
@@ -95,6 +96,8 @@ class MysqlOptions:
                 charset="utf8mb4",
                 autocommit=True,
                 connect_timeout=self.connect_seconds,
+                read_timeout=self.silence or None,
+                write_timeout=self.silence or None,
                 ssl=self._tls_context(),
                 ssl_disabled=not self.encrypted,
                 init_command=_SESSION,

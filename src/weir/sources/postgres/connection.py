@@ -7,6 +7,7 @@ and the empty search path makes every name explicit.
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -18,8 +19,17 @@ from psycopg.errors import error_from_result
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.secrets import mask, read_secret
 from weir.sources.source import SourceError
+from weir.sources.vigil import vigil
 
-PostgresConnection = psycopg.Connection[Any]
+
+class PostgresConnection(psycopg.Connection[Any]):
+    """A connection that is given up when the server has said nothing for ``silence`` seconds while it was asked."""
+
+    silence: float = 0.0
+
+    def wait(self, gen: Any, *interval: Any, **named: Any) -> Any:
+        with vigil.over(self.pgconn.socket, self.silence):
+            return super().wait(gen, *interval, **named)
 
 SETTINGS = {
     "datestyle": "ISO",
@@ -49,12 +59,14 @@ def connect(options: PostgresOptions, replication: bool = False) -> PostgresConn
         "sslmode": options.mode, "sslrootcert": options.sslrootcert or None, "sslcert": options.sslcert or None,
         "sslkey": options.sslkey or None, "connect_timeout": options.connect_timeout, "client_encoding": "UTF8",
         "application_name": "weir", "options": settings, "gssencmode": "disable",
-        "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
+        "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000,
     }  # fmt: skip
     if replication:
         parameters["replication"] = "database"
     try:
-        return psycopg.connect(**parameters, autocommit=True)
+        connection: PostgresConnection = PostgresConnection.connect(**parameters, autocommit=True)
+        connection.silence = options.silence
+        return connection
     except psycopg.OperationalError as problem:
         who = options.user or "the operating system's user"
         reason = mask(_first_line(problem), [secret] if secret is not None else [])
@@ -98,7 +110,8 @@ def _first_line(problem: Exception) -> str:
 def run(connection: PostgresConnection, statements: sql.Composable | str) -> list[Any]:
     """Runs several statements in one round trip; the rows of the last one."""
     text = statements.as_string(connection) if isinstance(statements, sql.Composable) else statements
-    result = connection.pgconn.exec_(text.encode())
+    with vigil.over(connection.pgconn.socket, connection.silence):
+        result = connection.pgconn.exec_(text.encode())
     if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
         raise error_from_result(result, "utf-8")
     return [
@@ -119,21 +132,33 @@ def copy_out(connection: PostgresConnection, statement: sql.Composable) -> Itera
     raw = connection.pgconn
     raw.nonblocking = 0
     raw.send_query(statement.as_string(connection).encode())
-    _expect(raw, pq.ExecStatus.COPY_OUT)
+    _expect(connection, pq.ExecStatus.COPY_OUT)
     take = raw.get_copy_data
     while True:
-        length, data = take(0)
-        if length < 0:
+        length, data = take(1)
+        if length > 0:
+            yield bytes(data)
+        elif length < 0:
             break
-        yield bytes(data)
-    _expect(raw, pq.ExecStatus.COMMAND_OK)
+        else:
+            _wait_for_more(connection)
+    _expect(connection, pq.ExecStatus.COMMAND_OK)
     while raw.get_result() is not None:
         pass
     raw.nonblocking = 1
 
 
-def _expect(raw: Any, status: pq.ExecStatus) -> None:
-    result = raw.get_result()
+def _wait_for_more(connection: PostgresConnection) -> None:
+    """While the rows are made use of nobody waits; so the limit is kept here, and not by a vigil."""
+    if not select.select([connection.pgconn.socket], [], [], connection.silence or None)[0]:
+        raise psycopg.OperationalError(f"the server has sent nothing for {connection.silence:g} s")
+    connection.pgconn.consume_input()
+
+
+def _expect(connection: PostgresConnection, status: pq.ExecStatus) -> None:
+    raw = connection.pgconn
+    with vigil.over(raw.socket, connection.silence):
+        result = raw.get_result()
     if result is None or result.status != status:
         problem = error_from_result(result, "utf-8") if result is not None else psycopg.OperationalError("no answer")
         while raw.get_result() is not None:

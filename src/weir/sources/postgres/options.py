@@ -39,6 +39,7 @@ class PostgresOptions:
     sslkey: str = ""
     allow_plaintext: bool = False
     connect_timeout: int = 10
+    silence: float = 120.0  # seconds that an answer may say nothing before the connection is given up; 0: no limit
     lock_timeout: float = 30.0  # seconds a visit waits for a table that is locked exclusively (TRUNCATE, DDL)
     load_timeout: float = 600.0  # seconds a first load waits for older transactions to end
 
