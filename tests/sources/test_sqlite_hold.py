@@ -108,8 +108,7 @@ def test_a_held_snapshot_is_asked_from_another_thread(
 ) -> None:
     """Visit, look, read, release and close may each be in another thread, one at a time."""
     source = reopen()
-    source.load()
-    source.end_load()
+    source.load().held.release()
     run(writer, "DELETE FROM part WHERE line = 1")
     found: list[int] = []
     for act in (
@@ -147,8 +146,7 @@ def test_a_view_that_is_ahead_skips_what_it_has(reopen: Callable[[], SqliteSourc
     tells transactions apart, is gone.
     """
     source = reopen()
-    source.load()
-    source.end_load()
+    source.load().held.release()
     run(writer, "INSERT INTO item VALUES (3, 'three')")
     first = source.visit().position
     run(writer, "DELETE FROM item WHERE id = 1", "BEGIN", "UPDATE item SET name = 'x'", "DELETE FROM part", "COMMIT")

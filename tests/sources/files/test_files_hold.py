@@ -69,8 +69,7 @@ def test_a_view_that_is_ahead_skips_what_it_has(reopen: Callable[..., FilesSourc
     """Snapshots are never taken together across its position."""
     put_both(tmp_path, "1", 1)
     source = reopen()
-    source.load()
-    source.end_load()
+    source.load().held.release()
     put_both(tmp_path, "2", 1, 2)
     first = source.visit().position
     put_both(tmp_path, "3", 2, 3)
@@ -167,8 +166,7 @@ def test_parts_are_read_by_a_source_that_watches_nothing(
     """As a task does: a part says all that is needed."""
     put_both(tmp_path, "1", 1, 2)
     source = reopen()
-    source.load()
-    source.end_load()
+    source.load().held.release()
     source.visit(hold=True)
     parts = pickle.loads(pickle.dumps(source.parts()))
     elsewhere = FilesSource(options)

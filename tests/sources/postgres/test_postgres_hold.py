@@ -287,8 +287,7 @@ def test_the_next_visit_of_a_quiet_database_is_a_beginning_too(lab: Lab) -> None
     make(lab)
     old = lab.open()
     old.watch({T: COLUMNS[T]})
-    old.load()
-    old.end_load()
+    old.load().held.release()
     position = old.visit().position
     old.close()
     for _ in range(2):
