@@ -208,7 +208,8 @@ def _check_deliveries(lab: Lab, load: Load) -> tuple[Replay, str]:
 def _check_beginnings(source: Source, columns: Columns, position: str) -> list[HeldSnapshot]:
     """A resume, a load and a watch leave a held snapshot alone."""
     kept = []
-    for prepare in (lambda: held_by(source.visit(hold=True)), lambda: source.load().held):
+    ways: list[Callable[[], HeldSnapshot]] = [lambda: held_by(source.visit(hold=True)), lambda: source.load().held]
+    for prepare in ways:
         kept.append(prepare())
         source.resume(position)
         source.visit()

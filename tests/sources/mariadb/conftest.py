@@ -59,9 +59,9 @@ class Place:
         self.opened.append(source)
         source.watch({Relation("shop", table): columns for table, columns in tables.items()})
         if load:
-            load = source.load()
-            load.held.release()
-            self.position = load.position
+            first = source.load()
+            first.held.release()
+            self.position = first.position
         return source
 
     def close_sources(self) -> None:

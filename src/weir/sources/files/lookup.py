@@ -6,7 +6,7 @@ than asked for; the view's own conditions decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +75,11 @@ class Shown(SharedReader):
 
 
 class HeldFiles(HeldSnapshot):
-    """Snapshots stay as they are: nothing is open, and nothing has to be ended."""
+    """Snapshots stay as they are: nothing is open. ``released`` is told that these are needed no more."""
 
-    def __init__(self, source: str, shown: Shown) -> None:
+    def __init__(self, source: str, shown: Shown, released: Callable[[], None]) -> None:
         super().__init__(source)
-        self._shown = shown
+        self._shown, self._released = shown, released
 
     @property
     def token(self) -> Shown:
@@ -95,7 +95,7 @@ class HeldFiles(HeldSnapshot):
         return self._shown.read(partition)
 
     def _end(self) -> None:
-        """Nothing."""
+        self._released()
 
 
 def read(snapshot: TableSnapshot, schema: Schema, condition: Any = None) -> pa.Table:
