@@ -71,7 +71,7 @@ def test_a_held_snapshot_stays(reopen: Callable[..., FilesSource], tmp_path: Pat
 
     first, second = check_held(source, replay, write)
     assert (len(first.transactions), len(second.transactions)) == (1, 1)
-    assert sorted(replay.rows(NOTES)) == [(2,), (6,), (6,)]
+    assert replay.tables[NOTES] == Counter([(2,), (6,), (6,)])
     visit = source.visit(hold=True)
     reader = pickle.loads(pickle.dumps(held_by(visit).token)).reader()
     assert replay.compare(reader.answer(whole(COLUMNS)), whole(COLUMNS)) == []

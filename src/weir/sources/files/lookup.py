@@ -108,8 +108,11 @@ def read(snapshot: TableSnapshot, schema: Schema, condition: Any = None) -> pa.T
 
 
 def batches(paths: Sequence[str], schema: Schema) -> Iterator[pa.RecordBatch]:
-    for batch in dataset(paths, schema).to_batches(columns=list(schema.names)):
-        yield from checked(pa.Table.from_batches([batch]), paths[0]).to_batches()
+    try:
+        for batch in dataset(paths, schema).to_batches(columns=list(schema.names)):
+            yield from checked(pa.Table.from_batches([batch]), paths[0]).to_batches()
+    except (OSError, pa.ArrowException) as problem:
+        raise SourceError(f"{paths[0]} cannot be read: {str(problem).splitlines()[0]}") from problem
 
 
 def dataset(paths: Sequence[str], schema: Schema) -> Any:
