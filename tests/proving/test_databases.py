@@ -14,6 +14,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 
+from tests.sources.rounds import held_by
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.hops import Lookup
@@ -60,15 +61,16 @@ def test_a_run_has_what_it_needs(database: PrivateDatabase) -> None:
     with closing(database.spec("crm").open()) as source:
         assert [finding for finding in source.describe().findings if finding.severity == "error"] == []
         source.watch({t: ("id", "name")})
-        loaded = [rows for partition in source.load().partitions for rows in source.read(partition)]
-        assert sum(rows.num_rows for rows in loaded) == 2
-        source.end_load()
+        load = source.load().held
+        assert sum(rows.num_rows for partition in load.parts() for rows in load.read(partition)) == 2
+        load.release()
         database.execute("INSERT INTO t VALUES (3, 'three')")
         visit = source.visit(hold=True)
         database.execute("DELETE FROM t")
         assert visit.changes[t].num_rows == 1
-        assert source.look([Lookup(t, ("id",))])[0].num_rows == 3
-        source.release()
+        held = held_by(visit)
+        assert held.look([Lookup(t, ("id",))])[0].num_rows == 3
+        held.release()
         source.acknowledge(visit.position)
         assert source.visit().changes[t].num_rows == 3
 
@@ -122,8 +124,7 @@ def test_a_dropped_database_is_gone(servers: Servers, kind: str) -> None:
         database = servers.open(kind, "again", [TABLE], tables=["t"])
         with closing(database.spec().open()) as source:
             source.watch({Relation("again", "t"): ("id",)})
-            source.load()
-            source.end_load()
+            source.load().held.release()
         database.drop()
 
 
@@ -170,8 +171,7 @@ def test_a_slot_that_is_read_is_not_dropped(database: PrivateDatabase, monkeypat
     monkeypatch.setattr("weir.proving.databases._RELEASE_SECONDS", 0.1)
     with closing(database.spec().open()) as source:
         source.watch({Relation("shop", "t"): ("id",)})
-        source.load()
-        source.end_load()
+        source.load().held.release()
         source.visit()
         with pytest.raises(WeirError, match="somebody still reads"):
             database.forget()

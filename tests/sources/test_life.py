@@ -8,22 +8,22 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.sources.connections import open_connections, open_files
 from tests.sources.files.producer import put
+from tests.sources.rounds import assert_shows, content_of, held_by
 from weir.algebra.catalog import Relation
-from weir.algebra.hops import Lookup
+from weir.proving.oracle import Replay
 from weir.proving.stress import COLUMNS, find_workload
 from weir.sources.files import FilesOptions, FilesSource
 from weir.sources.life import (
     BROKEN,
     FAIL,
     FOLLOWING,
-    HELD,
-    HOLD,
     LOAD,
-    LOADING,
     OPEN,
     RESUME,
     TRANSITIONS,
@@ -33,29 +33,20 @@ from weir.sources.life import (
     SourceLife,
     SourceState,
 )
-from weir.sources.source import SchemaChanged, Source, SourceError
+from weir.sources.source import HeldSnapshot, Load, SchemaChanged, Source, SourceError, Visit
 
 BEGIN, WATCHING = "call load or resume before visit", "call watch first"
-HELD_NOT, UNREADABLE = "no snapshot is held; visit with hold first", "no load is open here and no snapshot held"
 TABLE = """
-           closed    open      loading   following held      broken
-watch      open      open      open      open      open      open
-load       -watch    loading   loading   loading   loading   loading
-end_load   closed    open      following following held      broken
-resume     -watch    following following following following following
-visit      -begin    -begin    -end      following -release  -problem
-hold       -begin    -begin    -end      held      -release  -problem
-look       -hold     -hold     -hold     -hold     held      -hold
-read       -read     -read     loading   -read     held      -read
-release    closed    open      loading   following following broken
-lose       closed    open      open      following following broken
-fail       -watch    -fail     -fail     broken    -fail     -fail
-close      closed    closed    closed    closed    closed    closed
+           closed    open      following broken
+watch      open      open      open      open
+load       -watch    following following following
+resume     -watch    following following following
+visit      -begin    -begin    following -problem
+fail       -watch    -fail     broken    -fail
+close      closed    closed    closed    closed
 """
 WORDS = {
-    "-watch": WATCHING, "-begin": BEGIN, "-end": "a load is open; end it first", "-hold": HELD_NOT,
-    "-release": "a snapshot is already held; release it first", "-read": UNREADABLE, "-problem": "t has changed",
-    "-fail": "cannot fail while it is",
+    "-watch": WATCHING, "-begin": BEGIN, "-problem": "t has changed", "-fail": "cannot fail while it is",
 }  # fmt: skip
 
 
@@ -67,7 +58,7 @@ def _rows() -> dict[str, dict[str, str]]:
 def _life(state: SourceState) -> SourceLife:
     """A life in that state, as it gets there."""
     life = SourceLife("shop")
-    way = {OPEN: [WATCH], LOADING: [WATCH, LOAD], FOLLOWING: [WATCH, RESUME], HELD: [WATCH, RESUME, HOLD]}
+    way = {OPEN: [WATCH], FOLLOWING: [WATCH, RESUME]}
     for event in way.get(FOLLOWING if state is BROKEN else state, []):
         life.move(event)
     if state is BROKEN:
@@ -91,13 +82,13 @@ def test_every_event_in_every_state(state: SourceState, event: SourceEvent) -> N
 
 
 def test_what_cleans_up_and_what_begins_anew_is_never_refused() -> None:
-    """In no state is there nothing left to do: close, release and end_load always; watch, then load or resume."""
+    """In no state is there nothing left to do: close always; watch, then load or resume."""
     for events in TRANSITIONS.values():
-        assert {SourceEvent.CLOSE, SourceEvent.RELEASE, SourceEvent.END_LOAD, SourceEvent.WATCH} <= set(events)
+        assert {SourceEvent.CLOSE, SourceEvent.WATCH} <= set(events)
     assert {LOAD, RESUME} <= set(TRANSITIONS[OPEN])
 
 
-@pytest.mark.parametrize(("event", "after"), [(VISIT, FOLLOWING), (HOLD, FOLLOWING), (LOAD, OPEN), (RESUME, OPEN)])
+@pytest.mark.parametrize(("event", "after"), [(VISIT, FOLLOWING), (LOAD, OPEN), (RESUME, OPEN)])
 def test_what_fails_leads_to_a_known_state(event: SourceEvent, after: SourceState) -> None:
     """A visit has taken nothing; after a load or resume nobody knows what was delivered."""
     life = _life(FOLLOWING)
@@ -109,17 +100,17 @@ def test_what_fails_leads_to_a_known_state(event: SourceEvent, after: SourceStat
 def test_a_source_that_breaks_during_a_visit_stays_broken() -> None:
     """Every visit gives the same reason, until it begins anew."""
     life, problem = _life(FOLLOWING), SchemaChanged("t has changed")
-    with pytest.raises(SchemaChanged), life.during(HOLD):
+    with pytest.raises(SchemaChanged), life.during(VISIT):
         raise life.fail(problem)
-    for event in (VISIT, HOLD):
+    for _ in range(2):
         with pytest.raises(SchemaChanged) as again:
-            life.check(event)
+            life.check(VISIT)
         assert again.value is problem
     with life.during(RESUME):
         assert life.state is OPEN
     life.check(VISIT)
     with pytest.raises(SourceError, match="cannot fail"):
-        _life(HELD).move(FAIL)
+        _life(OPEN).move(FAIL)
 
 
 # -- the same walk for every kind ------------------------------------------------------------------------------------
@@ -140,6 +131,8 @@ class Lab:
     source: Source
     columns: Columns
     write: Callable[[], object]
+    insert: Callable[[], object]  # waits for no snapshot, as a TRUNCATE among what is written would
+    connections: Callable[[], set[Any]]
 
 
 KINDS = [pytest.param(kind, marks=pytest.mark.spark) if kind == "files" else kind for kind in HALF_WAY]
@@ -150,28 +143,25 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
     if request.param == "files":
         put(tmp_path, "things", "1", [(1, "a", 1.0)])
         lake = FilesSource(FilesOptions("lake", str(tmp_path)), request.getfixturevalue("spark"))
-        yield Lab("files", lake, {Relation("lake", "things"): ("id",)}, lambda: put(tmp_path, "things", "2", []))
+        columns = {Relation("lake", "things"): ("id",)}
+        put_next, files = partial(put, tmp_path, "things", "2", []), partial(open_files, tmp_path)
+        yield Lab("files", lake, columns, put_next, put_next, files)
         lake.close()
         return
     with find_workload(request.param) as workload:
         source = workload.open()
-        columns = {Relation(source.name, table): names for table, names in COLUMNS.items()}
+        watched = {Relation(source.name, table): names for table, names in COLUMNS.items()}
         writer, numbers = workload.writer(1, 1), itertools.count(1)
         connection = writer.connect()
         commit = partial(any, (writer.transaction(connection, number) for number in numbers))  # some are rolled back
-        yield Lab(request.param, source, columns, commit)
+        insert = partial(workload.database.execute, "INSERT INTO ledger (id, growth) VALUES (1, 0)")
+        yield Lab(request.param, source, watched, commit, insert, partial(open_connections, workload.database))
         connection.close()
         source.close()
 
 
 def refused(words: str) -> AbstractContextManager[object]:
     return pytest.raises(SourceError, match=words)
-
-
-def assert_nothing_held(source: Source) -> None:
-    for ask in (lambda: source.look([]), source.parts):
-        with refused("no snapshot is held; visit with hold first"):
-            ask()
 
 
 def assert_no_visit(source: Source, words: str) -> None:
@@ -181,70 +171,74 @@ def assert_no_visit(source: Source, words: str) -> None:
 
 
 def test_the_way_through_a_life(lab: Lab) -> None:
-    """What is refused and with which words, and that what cleans up and what begins anew never is."""
+    """What is refused and with which words, and that what begins anew never is; no held snapshot stands in the way of
+    anything, or is ended by it.
+    """
     source, columns = lab.source, lab.columns
-    source.release()
-    source.end_load()
     for begin in (source.load, lambda: source.resume("anything")):
         with refused(WATCHING):
             begin()
     assert_no_visit(source, BEGIN)
     source.watch(columns)
     assert_no_visit(source, BEGIN)
-    assert_nothing_held(source)
-    source.load()
-    assert_no_visit(source, "a load is open; end it first")
-    assert_nothing_held(source)
-    source.end_load()
-    source.end_load()
-    position = source.visit().position
-    source.visit(hold=True)
-    assert_no_visit(source, "a snapshot is already held; release it first")
-    assert len(source.look([Lookup(relation, tuple(names)) for relation, names in columns.items()])) == len(columns)
-    assert {part.relation for part in source.parts() for _ in source.read(part)} <= set(columns)
-    source.release()
-    source.release()
-    assert_nothing_held(source)
-    _check_beginnings(source, columns, position)
-    _check_end(source, columns, position)
+    load = source.load()
+    assert source.visit().transactions == ()
+    replay, position = _check_deliveries(lab, load)
+    for held in (*_check_beginnings(source, columns, position), *_check_end(source, columns, position)):
+        assert_shows(held, replay)
+        held.release()
+    load.held.release()
 
 
-def _check_beginnings(source: Source, columns: Columns, position: str) -> None:
-    """A resume, a load and a watch let go of a held snapshot, and of an open load."""
-    for prepare in (lambda: source.visit(hold=True), source.load):
-        prepare()
+def _check_deliveries(lab: Lab, load: Load) -> tuple[Replay, str]:
+    """What is written while the load is open is delivered, and is not in the load."""
+    replay = Replay(lab.columns)
+    replay.tables.update(content_of(load.held))
+    before = replay.as_it_is()
+    lab.insert()
+    visit = lab.source.visit(hold=True)
+    assert replay.apply(visit) == []
+    assert len(visit.transactions) == 1
+    assert_shows(load.held, before)
+    assert_shows(held_by(visit), replay)
+    held_by(visit).release()
+    return replay, visit.position
+
+
+def _check_beginnings(source: Source, columns: Columns, position: str) -> list[HeldSnapshot]:
+    """A resume, a load and a watch leave a held snapshot alone."""
+    kept = []
+    ways: list[Callable[[], HeldSnapshot]] = [lambda: held_by(source.visit(hold=True)), lambda: source.load().held]
+    for prepare in ways:
+        kept.append(prepare())
         source.resume(position)
-        assert_nothing_held(source)
         source.visit()
-        prepare()
-        source.load()
-        assert_nothing_held(source)
-        source.end_load()
-        prepare()
+        prepare().release()
+        source.load().held.release()
+        prepare().release()
         source.watch(columns)
         assert_no_visit(source, BEGIN)
         source.resume(position)
+    return kept
 
 
-def _check_end(source: Source, columns: Columns, position: str) -> None:
-    source.visit(hold=True)
+def _check_end(source: Source, columns: Columns, position: str) -> list[HeldSnapshot]:
+    kept = [held_by(source.visit(hold=True))]
     source.close()
     source.close()
-    assert_nothing_held(source)
     assert_no_visit(source, BEGIN)
-    source.release()
     source.watch(columns)
     source.resume(position)
-    source.visit(hold=True)
+    return [*kept, held_by(source.visit(hold=True))]
 
 
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_visit_that_fails_has_taken_nothing(lab: Lab, hold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stays held; the next visit delivers what the failed one would have, and a failed resume is begun anew."""
+    """Nothing stays open; the next visit delivers what the failed one would have, and a failed resume is begun anew."""
     source = lab.source
     source.watch(lab.columns)
-    position = source.load().position
-    source.end_load()
+    load = source.load()
+    load.held.release()
     lab.write()
 
     def fail(*_: object) -> None:
@@ -255,10 +249,20 @@ def test_a_visit_that_fails_has_taken_nothing(lab: Lab, hold: bool, monkeypatch:
         for _ in range(2):
             with pytest.raises(RuntimeError, match="half-way"):
                 source.visit(hold)
-    assert_nothing_held(source)
-    assert len(source.visit(hold).transactions) == 1
+        before = len(lab.connections())
+        for _ in range(4):
+            with pytest.raises(RuntimeError, match="half-way"):
+                source.visit(hold)
+    assert len(lab.connections()) <= before
+    assert_one(source.visit(hold))
     with pytest.raises(SourceError):
         source.resume("nonsense")
     assert_no_visit(source, BEGIN)
-    source.resume(position)
-    assert len(source.visit(hold).transactions) == 1
+    source.resume(load.position)
+    assert_one(source.visit(hold))
+
+
+def assert_one(visit: Visit) -> None:
+    assert len(visit.transactions) == 1
+    if visit.held is not None:
+        visit.held.release()

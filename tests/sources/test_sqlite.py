@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.sources.rounds import held_by
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
@@ -494,21 +495,22 @@ def test_loads_in_parts_are_the_table_once(source: SqliteSource, writer: sqlite3
     writer.executemany("INSERT INTO item VALUES (?, 'x', 0)", [(i,) for i in identifiers])
     source.watch(COLUMNS)
     load = source.load()
-    parts = [part for part in load.partitions if part.relation == ITEM]
+    parts = [part for part in load.held.parts() if part.relation == ITEM]
     run(writer, "DELETE FROM item")  # not seen: the load is a snapshot
-    found = [row["id"] for part in parts for batch in source.read(part) for row in batch.to_pylist()]
-    source.end_load()
+    found = [row["id"] for part in parts for batch in load.held.read(part) for row in batch.to_pylist()]
+    load.held.release()
     assert sorted(found) == identifiers
     assert 1 < len(parts) <= 17
-    with pytest.raises(SourceError, match="no load is open"):
-        next(source.read(parts[0]))
+    with pytest.raises(SourceError, match="this snapshot was released"):
+        next(load.held.read(parts[0]))
 
 
 def test_snapshots_are_not_shared(source: SqliteSource) -> None:
-    """SQLite has no snapshot that others could read: hold gives none."""
+    """SQLite has no snapshot that others could read: there is no token."""
     follower = ReplayedSource(source, COLUMNS)
-    assert follower.source.visit(hold=True).snapshot is None
-    assert not source.shares_snapshots
+    held = held_by(follower.source.visit(hold=True))
+    assert held.token is None
+    held.release()
 
 
 # -- the schema changes ----------------------------------------------------------------------------------------------

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.sources.rounds import Content, check_begins_with_next_visit, check_held, check_redelivery, deliver, whole
+from tests.sources.connections import open_files
+from tests.sources.rounds import (
+    Content,
+    assert_shows,
+    check_begins_with_next_visit,
+    check_beside_others,
+    check_connections,
+    check_held,
+    check_redelivery,
+    content_of,
+    deliver,
+    elsewhere,
+    held_by,
+    loaded_position,
+    whole,
+)
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.messages import GlobalTransaction
 from weir.proving.oracle import Replay
-from weir.sources.source import LoadAgain, SourceError
+from weir.sources.source import HeldSnapshot, LoadAgain, SourceError
 from weir.sources.sqlite import SqliteOptions, SqliteSource, install
 
 ITEM, PART = Relation("shop", "item"), Relation("shop", "part")
@@ -65,24 +82,65 @@ def run(database: sqlite3.Connection, *statements: str) -> None:
 
 def test_a_held_snapshot_stays(reopen: Callable[[], SqliteSource], writer: sqlite3.Connection) -> None:
     """Lookups and whole tables in it are what was delivered, whatever is written meanwhile; what was written comes
-    with the next visit, transaction by transaction.
+    with the next visit, transaction by transaction. So it is with several, and without the source.
     """
     source, replay = reopen(), Replay(COLUMNS)
     replay.load(source)
     keys = Lookup(ITEM, ("id", "name"), ("id",), MemoryBag.of(Schema.parse("id bigint"), [(1,), (3,)]))
     run(writer, "INSERT INTO item VALUES (3, 'three')")
-    check_held(source, replay, lambda: run(writer, "DELETE FROM item", "INSERT INTO part VALUES (7, 7)"), [keys])
-    assert len(check_held(source, replay, lambda: None).transactions) == 2
-    assert replay.rows(ITEM) == []
-    source.visit(hold=True)
+    numbers = itertools.count(7)
+
+    def write() -> None:
+        run(writer, f"INSERT OR REPLACE INTO item VALUES (1, '{next(numbers)}')")
+        run(writer, "DELETE FROM item WHERE id > 1", f"INSERT INTO part VALUES (7, {next(numbers)})")
+
+    first, second = check_held(source, replay, write, [keys])
+    assert (len(first.transactions), len(second.transactions)) == (1, 3)
+    assert replay.rows(ITEM) == [(1, "13")]
     source.close()
-    with pytest.raises(SourceError, match="no snapshot is held"):
-        source.look([keys])
+
+
+def test_connections_are_used_again_and_closed(reopen: Callable[[], SqliteSource], path: Path) -> None:
+    """Counted by the operating system: a file and its write-ahead log for each (SQLite itself keeps the file of a
+    closed connection for the next one), and one shared memory.
+    """
+    source = reopen()
+    source.load().held.release()
+
+    def write() -> None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            run(writer, "UPDATE item SET name = 'x'")
+
+    check_connections(source, write, lambda: open_files(path), most=9, idle=20)
+
+
+def test_a_part_that_is_half_read_ends_with_its_snapshot(
+    reopen: Callable[[], SqliteSource], writer: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the next transaction on its connection would still see the old moment, and the next visit an older log."""
+    monkeypatch.setattr("weir.sources.sqlite.snapshot.ROWS_IN_BATCH", 1)
+    source, replay = reopen(), Replay(COLUMNS)
+    replay.load(source)
+    halves = []
+    for number in range(10, 16):
+        held = held_by(source.visit(hold=True))
+        halves.append(held.read(held.parts()[0]))
+        assert next(halves[-1]).num_rows == 1
+        held.release()
+        run(writer, f"INSERT INTO item VALUES ({number}, 'x')")
+    for half in halves:
+        with pytest.raises(SourceError, match="closed cursor"):
+            next(half)
+    visit = source.visit(hold=True)
+    replay = Replay(COLUMNS)
+    held_by(visit).release()
+    assert replay.load(source) == visit.position
+    source.close()
 
 
 def test_the_write_ahead_log_starts_anew_after_a_long_hold(path: Path, writer: sqlite3.Connection) -> None:
     """While a snapshot is held the log only grows; a visit after its release lets SQLite begin it again, and no
-    transaction is lost or merged by that.
+    transaction is lost or merged by that. A snapshot of the time before stays as it is.
     """
     source = SqliteSource(SqliteOptions("shop", str(path)), large_wal=100_000)
     source.watch(COLUMNS)
@@ -91,16 +149,53 @@ def test_the_write_ahead_log_starts_anew_after_a_long_hold(path: Path, writer: s
     sizes = []
 
     def write_much() -> None:
-        for number in range(100, 150):
-            run(writer, f"INSERT INTO item VALUES ({number}, '{'x' * 5000}')", f"DELETE FROM item WHERE id = {number}")
+        _write_much(writer)
         sizes.append(wal.stat().st_size)
 
-    check_held(source, replay, write_much)
-    for _ in range(6):
-        assert len(check_held(source, replay, write_much).transactions) == 100
+    for number in range(6):
+        first, second = check_beside_others(source, replay, write_much)
+        assert [len(first.transactions), len(second.transactions)] == [0, 100], number
     assert sizes[0] > 500_000
     assert sizes[-1] < 4 * sizes[0]
     source.close()
+
+
+def test_a_large_log_waits_for_held_snapshots(path: Path, writer: sqlite3.Connection) -> None:
+    """A visit that finds the log large lets those that are held be released first, by other threads: so it begins anew
+    although there was one at every visit. One that is not released stays as it is, and visits go on.
+    """
+    source = SqliteSource(SqliteOptions("shop", str(path)), large_wal=100_000)
+    source.watch(COLUMNS)
+    replay, wal = Replay(COLUMNS), Path(f"{path}-wal")
+    replay.load(source)
+    held: list[HeldSnapshot] = []
+    sizes = []
+    for _ in range(12):
+        _write_much(writer)
+        sizes.append(wal.stat().st_size)
+        releasing = threading.Thread(target=lambda ones=tuple(held): [one.release() for one in ones])
+        visiting = ThreadPoolExecutor(1)
+        visit = visiting.submit(source.visit, True)
+        releasing.start()
+        assert replay.apply(visit.result()) == []
+        assert len(visit.result().transactions) == 100
+        releasing.join()
+        visiting.shutdown()
+        held = [held_by(visit.result())]
+        assert_shows(held[0], replay)
+    assert max(sizes) < 4 * sizes[0]
+    then = replay.as_it_is()
+    for _ in range(2):
+        _write_much(writer)
+        assert replay.apply(source.visit()) == []
+    assert_shows(held[0], then)
+    held[0].release()
+    source.close()
+
+
+def _write_much(writer: sqlite3.Connection) -> None:
+    for number in range(100, 150):
+        run(writer, f"INSERT INTO item VALUES ({number}, '{'x' * 5000}')", f"DELETE FROM item WHERE id = {number}")
 
 
 def test_a_held_snapshot_is_asked_from_another_thread(
@@ -108,34 +203,31 @@ def test_a_held_snapshot_is_asked_from_another_thread(
 ) -> None:
     """Visit, look, read, release and close may each be in another thread, one at a time."""
     source = reopen()
-    source.load()
-    source.end_load()
+    source.load().held.release()
     run(writer, "DELETE FROM part WHERE line = 1")
-    found: list[int] = []
-    for act in (
-        lambda: found.append(len(source.visit(hold=True).transactions)),
-        lambda: found.append(source.look(whole(COLUMNS))[1].num_rows),
-        lambda: found.append(sum(batch.num_rows for part in source.parts() for batch in source.read(part))),
-        source.release,
-        source.close,
-    ):
-        thread = threading.Thread(target=act)
-        thread.start()
-        thread.join()
-    assert found == [1, 1, 3]
+    visit = elsewhere(lambda: source.visit(hold=True))
+    held = held_by(visit)
+    assert len(visit.transactions) == 1
+    assert elsewhere(lambda: held.look(whole(COLUMNS)))[1].num_rows == 1
+    assert sum(elsewhere(lambda: content_of(held)).values(), Counter()).total() == 3
+    elsewhere(held.release)
+    elsewhere(source.close)
 
 
-def test_a_load_and_a_held_snapshot_exclude_each_other(reopen: Callable[[], SqliteSource]) -> None:
-    """Parts do not say which of the two they are of."""
+def test_a_load_and_a_held_snapshot_stand_side_by_side(
+    reopen: Callable[[], SqliteSource], writer: sqlite3.Connection
+) -> None:
+    """Each reads its own parts, whichever was opened first."""
     source = reopen()
-    source.load()
-    with pytest.raises(SourceError, match="a load is open"):
-        source.visit(hold=True)
-    source.end_load()
-    source.visit(hold=True)
-    source.load()
-    with pytest.raises(SourceError, match="no snapshot is held"):
-        source.parts()
+    load = source.load()
+    run(writer, "DELETE FROM item")
+    held = held_by(source.visit(hold=True))
+    run(writer, "DELETE FROM part")
+    again = source.load()
+    shown = [{relation.table for relation in content_of(one)} for one in (load.held, held, again.held)]
+    assert shown == [{"item", "part"}, {"part"}, set()]
+    for one in (load.held, held, again.held):
+        one.release()
     source.close()
 
 
@@ -147,8 +239,7 @@ def test_a_view_that_is_ahead_skips_what_it_has(reopen: Callable[[], SqliteSourc
     tells transactions apart, is gone.
     """
     source = reopen()
-    source.load()
-    source.end_load()
+    source.load().held.release()
     run(writer, "INSERT INTO item VALUES (3, 'three')")
     first = source.visit().position
     run(writer, "DELETE FROM item WHERE id = 1", "BEGIN", "UPDATE item SET name = 'x'", "DELETE FROM part", "COMMIT")
@@ -177,8 +268,7 @@ def test_in_another_process_it_is_the_same(
 ) -> None:
     """Nothing of what is needed lives in the process that died."""
     source = reopen()
-    first = source.load().position
-    source.end_load()
+    first = loaded_position(source)
     run(writer, "INSERT INTO item VALUES (3, 'three')")
     second = source.visit().position
     run(writer, "INSERT INTO item VALUES (4, 'four')")
@@ -196,8 +286,7 @@ def test_global_transactions_are_told_apart_on_either_side(
 ) -> None:
     """A marker begins its transaction, before a boundary and behind it."""
     source = reopen()
-    first = source.load().position
-    source.end_load()
+    first = loaded_position(source)
     run(writer, "INSERT INTO item VALUES (10, 'a')")
     _marked(writer, "g1", 11)
     second = source.visit().position
@@ -224,7 +313,7 @@ def test_a_table_that_a_later_view_brought_begins_there(path: Path, writer: sqli
     """
     source = SqliteSource(SqliteOptions("shop", str(path)))
     source.watch({ITEM: COLUMNS[ITEM]})
-    first = source.load().position
+    first = loaded_position(source)
     source.close()
     run(writer, "INSERT INTO item VALUES (3, 'three')")
     install(path, ["later"])
@@ -234,8 +323,7 @@ def test_a_table_that_a_later_view_brought_begins_there(path: Path, writer: sqli
     both = SqliteSource(SqliteOptions("shop", str(path)))
     both.watch({ITEM: COLUMNS[ITEM], later: ("x", "y")})
     run(writer, "INSERT INTO later VALUES (2, 'b')")
-    second = both.load().position
-    both.end_load()
+    second = loaded_position(both)
     run(writer, "INSERT INTO later VALUES (3, 'c')")
     both.resume(first, [second])
     delivered = deliver(both)
@@ -249,7 +337,7 @@ def test_a_table_that_no_position_covers_begins_with_the_next_visit(path: Path, 
     """Even one that was captured just now."""
     source = SqliteSource(SqliteOptions("shop", str(path)))
     source.watch({ITEM: COLUMNS[ITEM]})
-    position = source.load().position
+    position = loaded_position(source)
     source.close()
     run(writer, "INSERT INTO item VALUES (3, 'three')", "INSERT INTO later VALUES (0)")
     install(path, ["later"])
@@ -269,7 +357,7 @@ def test_a_table_that_no_position_covers_begins_with_the_next_visit(path: Path, 
 def test_a_boundary_of_another_history_is_noticed(path: Path, reopen: Callable[[], SqliteSource]) -> None:
     """A view that is ahead of what the file now holds cannot go on."""
     source = reopen()
-    first = source.load().position
+    first = loaded_position(source)
     with pytest.raises(LoadAgain, match="history is another"):
         source.resume(first, [first.replace(":2:", ":99:")])
     source.close()

@@ -17,10 +17,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.sources.rounds import held_by
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Column, Schema, Type, parse_type
+from weir.sources.source import HeldSnapshot
 from weir.sources.sqlite import SqliteOptions, SqliteSource, install, lookup
 from weir.sources.sqlite.catalog import mapped_type
 from weir.sources.sqlite.values import Misfit, to_arrow
@@ -29,7 +31,7 @@ T = Relation("shop", "t")
 
 
 @contextlib.contextmanager
-def held(declared: str, stored: Sequence[Any]) -> Iterator[SqliteSource]:
+def held(declared: str, stored: Sequence[Any]) -> Iterator[HeldSnapshot]:
     """A held snapshot of a table ``t`` (n, v) with these values in v."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shop.db"
@@ -39,19 +41,19 @@ def held(declared: str, stored: Sequence[Any]) -> Iterator[SqliteSource]:
             writer.executemany("INSERT INTO t (v) VALUES (?)", [(value,) for value in stored])
         with contextlib.closing(SqliteSource(SqliteOptions("shop", str(path)))) as source:
             source.watch({T: ("n", "v")})
-            source.load()
-            source.end_load()
-            source.visit(hold=True)
-            yield source
+            source.load().held.release()
+            snapshot = held_by(source.visit(hold=True))
+            yield snapshot
+            snapshot.release()
 
 
-def found(source: SqliteSource, type_: str, values: Sequence[Any], columns: Sequence[str] = ("v",)) -> list[Any]:
+def found(snapshot: HeldSnapshot, type_: str, values: Sequence[Any], columns: Sequence[str] = ("v",)) -> list[Any]:
     """The values of v in the rows that are found by these keys."""
     types = [parse_type(type_ if name == "v" else "bigint") for name in columns]
     schema = Schema(Column(name, each) for name, each in zip(columns, types, strict=True))
-    numbers = range(1, 1 + source.look([Lookup(T, ("n",))])[0].num_rows)
+    numbers = range(1, 1 + snapshot.look([Lookup(T, ("n",))])[0].num_rows)
     rows = [(v, n) for v in values for n in numbers] if len(columns) > 1 else [(v,) for v in values]
-    answer = source.look([Lookup(T, ("v",), tuple(columns), MemoryBag.of(schema, rows))])[0]
+    answer = snapshot.look([Lookup(T, ("v",), tuple(columns), MemoryBag.of(schema, rows))])[0]
     values_found: list[Any] = answer.column("v").to_pylist()
     return values_found
 
@@ -59,14 +61,14 @@ def found(source: SqliteSource, type_: str, values: Sequence[Any], columns: Sequ
 def test_decimal_keys_find_the_integers_that_they_equal() -> None:
     """2.00 is 2, 1.50 is none of them, and a number beyond 64 bits is no reason to fail."""
     keys = [Decimal("2.00"), Decimal("1.50"), Decimal("-3.00"), Decimal(10) ** 29, Decimal(-(2**63)), Decimal(2**63)]
-    with held("INTEGER", [1, 2, -3, 2**63 - 1, -(2**63)]) as source:
-        assert sorted(found(source, "decimal(38,2)", keys)) == [-(2**63), -3, 2]
+    with held("INTEGER", [1, 2, -3, 2**63 - 1, -(2**63)]) as snapshot:
+        assert sorted(found(snapshot, "decimal(38,2)", keys)) == [-(2**63), -3, 2]
 
 
 def test_integer_keys_find_the_decimals_that_they_equal() -> None:
-    with held("DECIMAL(30,2)", [1, 1.5, 1e18, 2**63 - 1, 1e25]) as source:
+    with held("DECIMAL(30,2)", [1, 1.5, 1e18, 2**63 - 1, 1e25]) as snapshot:
         keys = [1, 10**18, 2**63 - 1, -(2**63)]
-        assert found(source, "bigint", keys) == [Decimal(1), Decimal(10**18), Decimal(2**63 - 1)]
+        assert found(snapshot, "bigint", keys) == [Decimal(1), Decimal(10**18), Decimal(2**63 - 1)]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,8 @@ def test_integer_keys_find_the_decimals_that_they_equal() -> None:
 )
 def test_keys_of_another_family_find_more_never_less(declared: str, stored: Any, type_: str, key: Any) -> None:
     """What SQLite would compare unlike Spark is left to the view's own condition: all rows come."""
-    with held(declared, [stored, None]) as source:
-        assert len(found(source, type_, [key])) == 2
+    with held(declared, [stored, None]) as snapshot:
+        assert len(found(snapshot, type_, [key])) == 2
 
 
 # -- every column against every key ----------------------------------------------------------------------------------
@@ -181,11 +183,11 @@ def test_every_row_that_spark_would_join_is_found(
     declared, stored, type_, keys = case
     column = mapped_type(declared.split(" COLLATE")[0])
     assert column is not None
-    with pytest.MonkeyPatch.context() as patch, held(declared, [v for v in stored if fits(declared, v)]) as source:
+    with pytest.MonkeyPatch.context() as patch, held(declared, [v for v in stored if fits(declared, v)]) as snapshot:
         if by_table:
             patch.setattr(lookup, "MOST_BOUND", 0)
-        whole = source.look([Lookup(T, ("v",))])[0].column("v").to_pylist()
-        got = found(source, type_, keys, columns)
+        whole = snapshot.look([Lookup(T, ("v",))])[0].column("v").to_pylist()
+        got = found(snapshot, type_, keys, columns)
         expected = [v for v in whole if v is not None and any(equal(v, k, column, parse_type(type_)) for k in keys)]
         assert [v for v in expected if got.count(v) < expected.count(v)] == []
         assert [v for v in got if got.count(v) > whole.count(v)] == []

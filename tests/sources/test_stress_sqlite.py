@@ -16,7 +16,7 @@ from weir.cli.stress import stress
 from weir.proving.stress import find_workload, run_stress
 from weir.proving.workloads.sqlite import SqliteWorkload
 from weir.sources.source import Answers, SourceError
-from weir.sources.sqlite.source import SqliteSource
+from weir.sources.sqlite.snapshot import HeldSqliteSnapshot
 
 SECONDS = float(os.environ.get("WEIR_STRESS_SECONDS", "60"))
 
@@ -43,15 +43,15 @@ def test_naive_ways_are_caught(mutation: str) -> None:
 def refusing_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Lets the first lookup fail as a deadlock does; gives the list that tells whether it has."""
     failed: list[str] = []
-    look = SqliteSource.look
+    look = HeldSqliteSnapshot.look
 
-    def failing(source: SqliteSource, lookups: Sequence[Lookup]) -> Answers:
+    def failing(held: HeldSqliteSnapshot, lookups: Sequence[Lookup]) -> Answers:
         if not failed:
-            failed.append(source.name)
+            failed.append(held.source)
             raise SourceError("deadlock detected")
-        return look(source, lookups)
+        return look(held, lookups)
 
-    monkeypatch.setattr(SqliteSource, "look", failing)
+    monkeypatch.setattr(HeldSqliteSnapshot, "look", failing)
     return failed
 
 

@@ -34,6 +34,7 @@ from weir.messages import GlobalTransaction
 SourcePosition = str
 Answers = tuple[pa.Table, ...]  # per lookup its rows, exactly ``lookup.columns``, a row as often as it occurs
 TRANSACTION = "\0transaction"  # like WEIGHT no name that a database takes
+RELEASED = "this snapshot was released; visit with hold again"
 LOAD_AGAIN = "load the views that use this source again"  # the way out of every LoadAgain and SchemaChanged
 
 
@@ -137,7 +138,7 @@ class HeldSnapshot(ABC):
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._open = True
+        self._ended = ""  # why it answers no more
         self._asking = threading.Lock()
 
     @property
@@ -165,13 +166,18 @@ class HeldSnapshot(ABC):
     def release(self) -> None:
         """Ends it; one that is released already stays so."""
         with self._asking:
-            if self._open:
-                self._open = False
+            if self._ended != RELEASED:
+                self._ended = RELEASED
                 self._end()
 
     def _check(self) -> None:
-        if not self._open:
-            raise SourceError(f"source '{self.source}': this snapshot was released; visit with hold again")
+        if self._ended:
+            raise SourceError(f"source '{self.source}': {self._ended}")
+
+    def _lost(self, reason: str) -> str:
+        """Its connection is gone, and the snapshot with it: from now on every question is answered so."""
+        self._ended = f"the held snapshot was lost with its connection ({reason}); visit or load again"
+        return f"source '{self.source}': {self._ended}"
 
     @abstractmethod
     def _look(self, lookups: Sequence[Lookup]) -> Answers: ...

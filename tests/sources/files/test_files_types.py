@@ -99,6 +99,6 @@ def test_poison_is_refused_by_name(
     pq.write_table(pa.table({"v": bad}), tmp_path / "t" / "2.parquet")
     with pytest.raises(SourceError, match=rf"2.parquet, column 'v': .*({message})"):
         source.visit()
-    partition = source.load().partitions[0]
+    load = source.load().held
     with pytest.raises(SourceError, match=rf"column 'v': .*({message})"):
-        list(source.read(partition))
+        list(load.read(load.parts()[0]))

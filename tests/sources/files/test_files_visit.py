@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.sources.files.producer import ITEM, put, tear
+from tests.sources.rounds import held_by
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
@@ -263,9 +264,10 @@ def test_a_held_snapshot_is_read_elsewhere(source: FilesSource, tmp_path: Path) 
     """The token travels, and still shows the old state when a newer one was delivered."""
     put(tmp_path, "things", "1", [(1, "a", 1.0)])
     ReplayedSource(source, COLUMNS)
-    token = pickle.loads(pickle.dumps(source.visit(hold=True).snapshot))
+    held = held_by(source.visit(hold=True))
+    token = pickle.loads(pickle.dumps(held.token))
     put(tmp_path, "things", "2", [])
-    source.release()
+    held.release()
     source.visit()
     (answer,) = token.reader().answer([Lookup(THINGS, ("id",))])
     assert answer.to_pylist() == [{"id": 1}]

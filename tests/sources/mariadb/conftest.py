@@ -59,8 +59,9 @@ class Place:
         self.opened.append(source)
         source.watch({Relation("shop", table): columns for table, columns in tables.items()})
         if load:
-            self.position = source.load().position
-            source.end_load()
+            first = source.load()
+            first.held.release()
+            self.position = first.position
         return source
 
     def close_sources(self) -> None:

@@ -14,6 +14,7 @@ from tests.sources.mariadb.conftest import Place, changes
 from weir.algebra import types as t
 from weir.algebra.catalog import ForeignKey, Relation
 from weir.algebra.errors import WeirError
+from weir.proving.oracle import ask
 from weir.proving.servers.mariadb import MariadbServer
 from weir.proving.servers.server import ServerError
 from weir.sources.mysql.options import MysqlOptions
@@ -85,10 +86,9 @@ def test_the_least_rights_are_enough_and_missing_ones_are_named(place: Place, mo
     source = MysqlSource(options)
     assert not [finding for finding in source.describe().findings if finding.severity == "error"]
     source.watch({Relation("shop", "t"): ("a",)})
-    source.load()
-    source.end_load()
+    source.load().held.release()
     place.run("INSERT INTO t VALUES (1)")
-    assert changes(source.visit(hold=True), "t", "a") == [(0, 1, 1)]
+    assert changes(ask(source, [])[0], "t", "a") == [(0, 1, 1)]
     source.close()
     locking = MysqlSource(
         MysqlOptions(
@@ -174,9 +174,8 @@ def test_tls_with_verification(own_place: Callable[..., Place], tmp_path: Path) 
     ):
         one = source(**accepted)
         one.watch({Relation("shop", "t"): ("a",)})
-        one.load()
-        one.end_load()
-        one.visit(hold=True)
+        one.load().held.release()
+        ask(one, [])
         one.close()
     for refused in ({"host": "127.0.0.1", "tls_ca": right}, {"host": "localhost", "tls_ca": wrong}, {"tls": True}, {}):
         with pytest.raises(SourceError, match="cannot connect"):

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from typing import Any
 
 import pymysql
 import pytest
 
+from tests.sources.connections import open_connections
 from tests.sources.mariadb.conftest import Place, changes
-from tests.sources.rounds import Content, check_begins_with_next_visit, check_held, check_redelivery, deliver, whole
+from tests.sources.rounds import (
+    Content,
+    assert_shows,
+    check_begins_with_next_visit,
+    check_connections,
+    check_held,
+    check_lost,
+    check_redelivery,
+    content_of,
+    deliver,
+    elsewhere,
+    held_by,
+    whole,
+)
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.proving.oracle import Replay
+from weir.sources.mysql.held import HeldMysqlSnapshot
 from weir.sources.mysql.options import Unreachable
-from weir.sources.source import SourceError
+from weir.sources.source import HeldSnapshot
 
 BOTH = pytest.mark.parametrize("kind", ["mariadb", "mariadb-locks"])
 T, U = Relation("shop", "t"), Relation("shop", "u")
@@ -34,7 +48,7 @@ MAKE = (
 @BOTH
 def test_a_held_snapshot_stays(place: Place, kind: str) -> None:
     """Lookups and whole tables in it are what was delivered, whatever is written meanwhile; what was written comes
-    with the next visit.
+    with the next visit. So it is with several, and without the source.
     """
     place.run(*MAKE)
     source = place.source(TABLES, load=False, kind=kind)
@@ -42,13 +56,38 @@ def test_a_held_snapshot_stays(place: Place, kind: str) -> None:
     replay.load(source)
     keys = Lookup(T, ("a", "b"), ("a",), MemoryBag.of(Schema.parse("a int"), [(1,), (3,)]))
     place.run("INSERT INTO t VALUES (3, 'three')")
-    check_held(source, replay, lambda: place.run("DELETE FROM t", "INSERT INTO u VALUES (7)"), [keys])
-    check_held(source, replay, lambda: place.run("UPDATE u SET c = c + 1"))
-    assert replay.rows(U) == [(1,), (7,)]
-    source.visit(hold=True)
-    source.close()
-    with pytest.raises(SourceError, match="no snapshot is held"):
-        source.look([keys])
+    write = ("DELETE FROM t WHERE a < 3", "INSERT INTO u VALUES (7)", "UPDATE u SET c = c + 1 WHERE c > 1")
+    first, second = check_held(source, replay, lambda: place.run(*write), [keys])
+    assert (len(first.transactions), len(second.transactions)) == (1, 3)
+    assert sorted(replay.rows(U)) == [(1,), (8,), (9,), (10,), (11,)]
+    assert replay.rows(T) == [(3, "three")]
+
+
+@BOTH
+def test_connections_are_used_again_and_closed(place: Place, kind: str) -> None:
+    """As the server counts them: one to ask, one that locks, the log, and those of snapshots."""
+    place.run(*MAKE)
+    source = place.source(TABLES, kind=kind)
+    check_connections(
+        source, lambda: place.run("UPDATE u SET c = c + 1"), lambda: open_connections(place.made), most=7, idle=8
+    )
+
+
+def test_a_part_that_is_half_read_leaves_nothing_behind(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its other rows are not taken for the answer to the next question."""
+    monkeypatch.setattr("weir.sources.mysql.lookup._ROWS_PER_BATCH", 1)
+    place.run(*MAKE)
+    source = place.source(TABLES, load=False)
+    replay = Replay(COLUMNS)
+    replay.load(source)
+    held = held_by(source.visit(hold=True))
+    for part in held.parts():
+        half = held.read(part)
+        assert next(half).num_rows == 1
+        del half
+        assert_shows(held, replay)
+    held.release()
+    assert source.visit().transactions == ()
 
 
 @BOTH
@@ -56,11 +95,11 @@ def test_writers_do_not_wait_for_a_held_snapshot(place: Place, kind: str) -> Non
     """The lock of the lock way is gone when the snapshot is open; TRUNCATE waits for its release."""
     place.run(*MAKE)
     source = place.source(TABLES, kind=kind)
-    source.visit(hold=True)
+    held = held_by(source.visit(hold=True))
     place.run("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1", "UPDATE t SET b = 'x'")
     with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
         place.run("TRUNCATE TABLE t")
-    source.release()
+    held.release()
     place.run("TRUNCATE TABLE t")
 
 
@@ -68,38 +107,39 @@ def test_a_held_snapshot_is_asked_from_another_thread(place: Place) -> None:
     """One thread at a time, whichever."""
     place.run(*MAKE)
     source = place.source(TABLES)
-    source.visit(hold=True)
-    answers: list[int] = []
-    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].num_rows))
-    thread.start()
-    thread.join()
-    source.release()
-    assert answers == [2]
+    held = held_by(source.visit(hold=True))
+    assert elsewhere(lambda: held.look(whole({U: ("c",)})))[0].num_rows == 2
+    elsewhere(held.release)
 
 
 def test_a_held_snapshot_whose_connection_is_cut(place: Place) -> None:
-    """is lost, and says so; the next visit is as good as any."""
-    place.run(*MAKE)
-    source = place.source(TABLES)
-    source.visit(hold=True)
-    place.run(f"KILL CONNECTION {source._snapshots_now.connection.thread_id()}")
-    place.run("INSERT INTO t VALUES (3, 'three')")
-    with pytest.raises(Unreachable, match="snapshot was lost with its connection"):
-        source.look(whole(COLUMNS))
-    source.release()
-    assert changes(source.visit(hold=True), "t", "a", "b") == [(0, 1, 3, "three")]
-    source.release()
-
-
-def test_a_visit_inside_an_open_load_is_refused(place: Place) -> None:
-    """Load and visit share the connection: the visit would end the load's snapshot."""
+    """is lost, and says so; another one stays, and the next visit is as good as any."""
     place.run(*MAKE)
     source = place.source(TABLES, load=False)
-    source.load()
-    with pytest.raises(SourceError, match="a load is open"):
-        source.visit()
-    source.end_load()
-    source.visit()
+    replay = Replay(COLUMNS)
+    replay.load(source)
+
+    def cut(held: HeldSnapshot) -> None:
+        assert isinstance(held, HeldMysqlSnapshot)
+        place.run(f"KILL CONNECTION {held.connection.thread_id()}", "INSERT INTO t VALUES (3, 'three')")
+        with pytest.raises(Unreachable):
+            held.look(whole(COLUMNS))
+        place.run("DELETE FROM t WHERE a = 3")
+
+    check_lost(source, replay, cut, "the held snapshot was lost with its connection")
+
+
+def test_visits_go_on_beside_an_open_load(place: Place) -> None:
+    """They have connections of their own: the load shows its own moment, to its end."""
+    place.run(*MAKE)
+    source = place.source(TABLES, load=False)
+    load = source.load()
+    before = content_of(load.held)
+    place.run("INSERT INTO t VALUES (3, 'three')")
+    assert changes(source.visit(), "t", "a", "b") == [(0, 1, 3, "three")]
+    assert content_of(load.held) == before == {T: Counter([(1, "one"), (2, None)]), U: Counter([(1,), (1,)])}
+    load.held.release()
+    assert source.visit().transactions == ()
 
 
 @pytest.mark.parametrize("options", [{}, {"kind": "mariadb-locks"}, {"positions": "gtid"}], ids=str)
@@ -186,8 +226,7 @@ def test_a_table_that_no_position_covers_begins_with_the_next_visit(place: Place
         _run(other, "XA START 'v'", "INSERT INTO v VALUES ('xa', 9)", "XA END 'v'", "XA PREPARE 'v'")
         source = place.source(tables, load=False)
         source.resume(position)
-        source.visit(hold=True)
-        source.release()
+        held_by(source.visit(hold=True)).release()
         _run(other, "XA COMMIT 'v'")
         assert changes(source.visit(), "v", "e", "d") == [(0, 1, "xa", 9)]
         other.close()

@@ -91,7 +91,7 @@ def test_whether_an_index_serves(place: Place) -> None:
     (table,) = source.describe().tables
     assert table.indexes == (("a",), ("c", "b"))
     for columns, indexed in ((("a",), True), (("b",), False), (("c",), True), (("c", "b"), True), (("d",), False)):
-        where = condition(source._asking(Relation("shop", "t"), columns).columns, 8).replace("?", "%s")
+        where = condition(source._tables.asking(Relation("shop", "t"), columns).columns, 8).replace("?", "%s")
         values = tuple(number for number in range(8) for _ in columns)
         ((_, _, _, way, *_),) = place.run(f"EXPLAIN SELECT d FROM t WHERE {where}", values=values)
         assert (way == "range") is indexed
@@ -213,8 +213,9 @@ def test_a_limit_that_the_server_sets_on_answers_does_not_hold(place: Place) -> 
     place.run("SET GLOBAL sql_select_limit = 2")
     try:
         source = place.source({"t": ("a",)}, load=False)
-        parts = [batch for part in source.load().partitions for batch in source.read(part)]
-        source.end_load()
+        load = source.load().held
+        parts = [batch for part in load.parts() for batch in load.read(part)]
+        load.release()
         _, (answer,) = ask(source, [whole("t", "a")])
     finally:
         place.run("SET GLOBAL sql_select_limit = 18446744073709551615")

@@ -78,8 +78,9 @@ def test_every_precision_is_the_same_from_load_log_and_lookup(old: Place) -> Non
         assert found[key] == [*(expected(moment, name) for name in names), *[None] * (14 - len(names)), "end"]
     assert found[99] == [None] * 14 + ["end"]
     assert {k: list(row) for k, *row in rows_of(answer, ("k", *EVERY, "z"))} == found
-    replay = old.source({"t": ("k", *EVERY, "z")}, load=False)
-    parts = [batch for part in replay.load().partitions for batch in replay.read(part)]
+    load = old.source({"t": ("k", *EVERY, "z")}, load=False).load().held
+    parts = [batch for part in load.parts() for batch in load.read(part)]
+    load.release()
     assert {row["k"]: [row[name] for name in (*EVERY, "z")] for batch in parts for row in batch.to_pylist()} == found
 
 
@@ -109,7 +110,7 @@ def test_views_that_do_not_use_them_go_on(old: Place) -> None:
     source = old.source({"t": ("k", "z")})
     insert(old, 1, MOMENTS[0])
     old.run("UPDATE t SET z = 'new', d3 = NULL", "ALTER TABLE t ADD COLUMN added INT", "DELETE FROM t")
-    visit = source.visit(hold=True)
+    visit, _ = ask(source, [])
     assert changes(visit, "t", "k", "z") == [(0, 1, 1, "end"), (1, -1, 1, "end"), (1, 1, 1, "new"), (2, -1, 1, "new")]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sources.mariadb.conftest import Place as Database
 from tests.sources.mariadb.conftest import changes, whole
-from weir.proving.oracle import rows_of
+from weir.proving.oracle import ask, rows_of
 from weir.sources.mysql.position import BinlogPlace, LogPosition
 from weir.sources.source import SourceError
 
@@ -59,15 +59,13 @@ def test_an_idle_server_answers_after_its_log_has_turned(place: Database) -> Non
     for number in range(3):
         place.run("FLUSH BINARY LOGS")
         for hold in (False, True, False):
-            visit = source.visit(hold)
-            if hold:
-                assert [list(rows_of(rows, ("a",))) for rows in source.look([whole("t", "a")])] == [[(1,)]]
-                source.release()
+            visit, answers = ask(source, [whole("t", "a")]) if hold else (source.visit(), ())
+            assert [list(rows_of(rows, ("a",))) for rows in answers] == ([[(1,)]] if hold else [])
             reached = LogPosition.parse(visit.position).place
             assert (last, number) <= (reached, number)
             last = reached
     place.run("INSERT INTO t VALUES (2)")
-    assert changes(source.visit(hold=True), "t", "a") == [(0, 1, 2)]
+    assert changes(ask(source, [])[0], "t", "a") == [(0, 1, 2)]
 
 
 def test_readers_under_one_server_id_are_told_so(place: Database) -> None:

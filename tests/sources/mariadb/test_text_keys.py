@@ -134,7 +134,7 @@ def test_an_index_serves_text_in_every_character_set(place: Place, characters: s
     )
     source = place.source({"t": ("n", "v", "c")})
     for names, key in ((("v",), ("x7",)), (("c", "n"), ("y7", 7))):
-        table = source._asking(Relation("shop", "t"), names)
+        table = source._tables.asking(Relation("shop", "t"), names)
         text = f"EXPLAIN SELECT n FROM t WHERE {condition(table.columns, 8)}".replace("?", "%s")
         ((_, _, _, way, *_),) = place.run(text, values=key * 8)
         assert way in ("ref", "range")
@@ -149,6 +149,7 @@ def test_half_characters_in_ucs2_are_refused_everywhere(place: Place) -> None:
     place.run("INSERT INTO t VALUES (2, X'D83DDE00')")
     with pytest.raises(SourceError, match=r"shop\.t\.v holds"):
         source.visit()
-    again = place.source({"t": ("k", "v")}, load=False)
+    load = place.source({"t": ("k", "v")}, load=False).load().held
     with pytest.raises(SourceError, match=r"shop\.t\.v holds"):
-        [batch for part in again.load().partitions for batch in again.read(part)]
+        [batch for part in load.parts() for batch in load.read(part)]
+    load.release()

@@ -115,9 +115,9 @@ def test_a_value_is_the_same_from_load_binlog_and_lookup(
     place.run(*inserts)
     source = place.source({"t": ("k", "v")}, load=False)
     assert _type_of(source) == type_
-    part = source.load().partitions[0]
-    assert [row for batch in source.read(part) for row in rows_of(batch_table(batch), ("k", "v"))] == expected
-    source.end_load()
+    load = source.load().held
+    assert [row for batch in load.read(load.parts()[0]) for row in rows_of(batch_table(batch), ("k", "v"))] == expected
+    load.release()
     place.run("DELETE FROM t", *inserts)
     visit, (answer,) = ask(source, [whole("t", "k", "v")])
     assert [(k, v) for _, weight, k, v in changes(visit, "t", "k", "v") if weight > 0] == expected
@@ -171,9 +171,10 @@ def test_dates_that_do_not_exist_are_refused(place: Place, declared: str, text: 
     for _ in range(2):
         with pytest.raises(SourceError, match=rf"shop\.t\.v holds {shown}"):
             source.visit()
-    again = place.source({"t": ("k", "v")}, load=False)
+    load = place.source({"t": ("k", "v")}, load=False).load().held
     with pytest.raises(SourceError, match=rf"shop\.t\.v holds {shown}"):
-        [batch for part in again.load().partitions for batch in again.read(part)]
+        [batch for part in load.parts() for batch in load.read(part)]
+    load.release()
 
 
 def test_unknown_types_are_refused_only_when_used(place: Place) -> None:

@@ -160,8 +160,7 @@ def test_another_schema(lab: Lab) -> None:
     source = lab.open(schema="Odd Schema")
     assert [str(table.schema) for table in source.describe().tables] == ["id int"]
     source.watch({T: ("id",)})
-    source.load()
-    source.end_load()
+    source.load().held.release()
     lab.execute('INSERT INTO "Odd Schema".t VALUES (1)', "INSERT INTO public.t VALUES (2)")
     assert source.visit().changes[T].column("id").to_pylist() == [1]
 

@@ -7,18 +7,25 @@ import os
 import pickle
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.sources.connections import open_connections
 from tests.sources.postgres.conftest import Lab, wait_for
 from tests.sources.rounds import (
     Content,
     check_begins_with_next_visit,
+    check_connections,
     check_held,
+    check_lost,
     check_redelivery,
     content_of,
     deliver,
+    elsewhere,
+    held_by,
+    loaded_position,
     whole,
 )
 from weir.algebra.catalog import Relation
@@ -27,9 +34,10 @@ from weir.algebra.memory import MemoryBag
 from weir.algebra.types import Schema
 from weir.proving.oracle import Replay
 from weir.sources.postgres.base import PostgresBase
+from weir.sources.postgres.held import HeldPostgresSnapshot
 from weir.sources.postgres.position import PostgresPosition
 from weir.sources.postgres.reader import SnapshotToken
-from weir.sources.source import SourceError
+from weir.sources.source import HeldSnapshot, LoadAgain, SourceError
 
 T, U = Relation("pg", "t"), Relation("pg", "u")
 COLUMNS = {T: ("id", "name"), U: ("c",)}
@@ -55,19 +63,64 @@ def loaded(lab: Lab) -> tuple[PostgresBase, Replay]:
 
 def test_a_held_snapshot_stays(lab: Lab) -> None:
     """Lookups and whole tables in it are what was delivered, whatever is written meanwhile; what was written comes
-    with the next visit.
+    with the next visit. So it is with several, and without the source.
     """
     make(lab)
     source, replay = loaded(lab)
     keys = Lookup(T, ("id", "name"), ("id",), MemoryBag.of(Schema.parse("id int"), [(1,), (3,)]))
     lab.execute("INSERT INTO t VALUES (3, 'three')")
-    check_held(source, replay, lambda: lab.execute("DELETE FROM t", "INSERT INTO u VALUES (7)"), [keys])
-    check_held(source, replay, lambda: lab.execute("UPDATE u SET c = c + 1"))
-    assert replay.rows(U) == [(1,), (7,)]
-    source.visit(hold=True)
-    source.close()
-    with pytest.raises(SourceError, match="no snapshot is held"):
-        source.look([keys])
+    write = ("DELETE FROM t WHERE id < 3", "INSERT INTO u VALUES (7)", "UPDATE u SET c = c + 1 WHERE c > 1")
+    first, second = check_held(source, replay, lambda: lab.execute(*write), [keys])
+    assert (len(first.transactions), len(second.transactions)) == (1, 3)
+    assert sorted(replay.rows(U)) == [(1,), (8,), (9,), (10,), (11,)]
+    assert replay.rows(T) == [(3, "three")]
+
+
+def test_connections_are_used_again_and_closed(lab: Lab) -> None:
+    """The stream is not begun anew either, for however many snapshots."""
+    make(lab)
+    source = reopen(lab)
+    source.load().held.release()
+    senders = "SELECT active_pid FROM pg_replication_slots WHERE database = current_database()"
+    before = lab.query(senders)
+    streams = []
+
+    def write() -> None:
+        lab.execute("UPDATE u SET c = c + 1")
+        streams.append(lab.query(senders))
+
+    check_connections(source, write, lambda: open_connections(lab.made), most=6, idle=9)
+    assert streams == [before] * len(streams)
+
+
+def test_a_held_snapshot_whose_connection_is_cut(lab: Lab) -> None:
+    """is lost, and says so; another one stays, and the next visit is as good as any."""
+    make(lab)
+    source, replay = loaded(lab)
+
+    def cut(held: HeldSnapshot) -> None:
+        assert isinstance(held, HeldPostgresSnapshot)
+        pid = held._connection.info.backend_pid
+        lab.execute(f"SELECT pg_terminate_backend({pid})", "INSERT INTO t VALUES (3, 'three')")
+        wait_for(lambda: pid not in backends(lab))
+        lab.execute("DELETE FROM t WHERE id = 3")
+
+    check_lost(source, replay, cut, "the held snapshot was lost with its connection")
+
+
+def test_another_server_is_noticed_by_a_further_connection(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visit whose source's connections are all held makes one more: nothing is delivered from another server."""
+    make(lab)
+    source, _ = loaded(lab)
+    source.visit()
+    held = [held_by(source.visit(hold=True)) for _ in range(3)]
+    position = source._position
+    assert position is not None
+    monkeypatch.setattr(source, "_position", replace(position, server="1/2"))
+    with pytest.raises(LoadAgain, match="restored from a backup, or another server"):
+        source.visit()
+    for one in held:
+        one.release()
 
 
 def test_rounds_need_no_new_connections(lab: Lab) -> None:
@@ -79,10 +132,10 @@ def test_rounds_need_no_new_connections(lab: Lab) -> None:
 
 def _round(lab: Lab, source: PostgresBase) -> set[int]:
     lab.execute("UPDATE u SET c = c + 1")
-    source.visit(hold=True)
-    content_of(source)
+    held = held_by(source.visit(hold=True))
+    content_of(held)
     found = backends(lab)
-    source.release()
+    held.release()
     return found
 
 
@@ -98,13 +151,9 @@ def test_a_held_snapshot_is_asked_from_another_thread(lab: Lab) -> None:
     """One thread at a time, whichever."""
     make(lab)
     source, _ = loaded(lab)
-    source.visit(hold=True)
-    answers: list[int] = []
-    thread = threading.Thread(target=lambda: answers.append(source.look(whole({U: ("c",)}))[0].num_rows))
-    thread.start()
-    thread.join()
-    source.release()
-    assert answers == [2]
+    held = held_by(source.visit(hold=True))
+    assert elsewhere(lambda: held.look(whole({U: ("c",)})))[0].num_rows == 2
+    elsewhere(held.release)
 
 
 # -- other processes -------------------------------------------------------------------------------------------------
@@ -137,12 +186,12 @@ def test_worker_processes_read_held_snapshots_over_lasting_connections(lab: Lab)
         assert replay.apply(visit) == []
         lab.execute("UPDATE t SET name = name || 'y'")
         for queue in tokens:
-            queue.put(pickle.dumps(visit.snapshot))
+            queue.put(pickle.dumps(held_by(visit).token))
         expected = sorted(replay.rows(T))
         for found, used in (results.get() for _ in workers):
             assert [sorted((row["id"], row["name"]) for row in rows) for rows in found] == [expected, expected]
             pids.update(used)
-        source.release()
+        held_by(visit).release()
     assert sorted(pids.values()) == [5, 5, 5, 5]
     for queue, worker in zip(tokens, workers, strict=True):
         queue.put(None)
@@ -153,7 +202,8 @@ def test_a_broken_connection_is_replaced_once(lab: Lab) -> None:
     """One that was cut while it waited does not cost a task its answer; one that is cut while it reads does."""
     make(lab)
     source, replay = loaded(lab)
-    token = source.visit(hold=True).snapshot
+    held = held_by(source.visit(hold=True))
+    token = held.token
     token.reader().close()
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = {}"
     reader = token.reader()
@@ -168,7 +218,7 @@ def test_a_broken_connection_is_replaced_once(lab: Lab) -> None:
     with pytest.raises(SourceError):
         reader.answer(whole(COLUMNS))
     reader.close()
-    source.release()
+    held.release()
     with pytest.raises(SourceError, match="snapshot is gone"):
         token.reader()
     with pytest.raises(SourceError, match="closed"):
@@ -179,7 +229,8 @@ def test_a_forked_process_makes_connections_of_its_own(lab: Lab) -> None:
     """Sockets that a fork inherits are its parent's."""
     make(lab)
     source, replay = loaded(lab)
-    token: SnapshotToken = source.visit(hold=True).snapshot
+    held = held_by(source.visit(hold=True))
+    token: SnapshotToken = held.token
     token.reader().close()
     reading, writing = os.pipe()
     child = os.fork()
@@ -190,7 +241,7 @@ def test_a_forked_process_makes_connections_of_its_own(lab: Lab) -> None:
     os.waitpid(child, 0)
     assert os.read(reading, 1) == bytes([2])
     assert replay.compare(token.reader().answer(whole(COLUMNS)), whole(COLUMNS)) == []
-    source.release()
+    held.release()
 
 
 # -- two positions ---------------------------------------------------------------------------------------------------
@@ -229,7 +280,7 @@ def test_a_table_that_a_later_view_brought_begins_there(lab: Lab) -> None:
     make(lab)
     old = lab.open()
     old.watch({T: COLUMNS[T]})
-    first = old.load().position
+    first = loaded_position(old)
     old.close()
     lab.execute("CREATE TABLE v (d int)", "INSERT INTO t VALUES (3, 'three')")
     _capture_also(lab, "v")
@@ -242,8 +293,7 @@ def test_a_table_that_a_later_view_brought_begins_there(lab: Lab) -> None:
     both = lab.open()
     v = Relation("pg", "v")
     both.watch({T: COLUMNS[T], v: ("d", "e")})
-    second = both.load().position
-    both.end_load()
+    second = loaded_position(both)
     lab.execute("INSERT INTO v VALUES (4, 'z')")
     both.resume(first, [second])
     delivered = deliver(both)
@@ -258,7 +308,7 @@ def test_a_table_that_no_position_covers_begins_with_the_next_visit(lab: Lab) ->
     make(lab)
     old = lab.open()
     old.watch({T: COLUMNS[T]})
-    position = old.load().position
+    position = loaded_position(old)
     old.close()
     lab.execute("CREATE TABLE v (d int)", "INSERT INTO t VALUES (3, 'three')")
     v = Relation("pg", "v")
@@ -287,15 +337,14 @@ def test_the_next_visit_of_a_quiet_database_is_a_beginning_too(lab: Lab) -> None
     make(lab)
     old = lab.open()
     old.watch({T: COLUMNS[T]})
-    old.load()
-    old.end_load()
+    old.load().held.release()
     position = old.visit().position
     old.close()
     for _ in range(2):
         both = reopen(lab)
         both.resume(position)
         visits = [both.visit(hold=True)]
-        both.release()
+        held_by(visits[0]).release()
         visits.append(both.visit())
         assert [visit.transactions for visit in visits] == [(), ()]
         lab.execute("INSERT INTO u VALUES (5)")
@@ -329,7 +378,7 @@ def test_a_slot_moves_on_while_nothing_watched_changes(replication_lab: Lab) -> 
         lab.execute("INSERT INTO unwatched SELECT generate_series(1, 1000)")
         ((written,),) = lab.query("SELECT pg_current_wal_flush_lsn() - '0/0'")
         visit = source.visit(hold=True)
-        source.release()
+        held_by(visit).release()
         assert visit.transactions == ()
         assert PostgresPosition.parse(visit.position, "pg").bound >= written
         source.acknowledge(visit.position)

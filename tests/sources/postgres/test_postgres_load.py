@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.proving.oracle import Replay, ask
 from weir.sources.postgres import reader
-from weir.sources.postgres.reader import read_partition
+from weir.sources.postgres.reader import SnapshotToken
 from weir.sources.source import Partition, SourceError
 
 T = Relation("pg", "t")
@@ -99,8 +100,9 @@ def _load_and_follow(lab: Lab) -> None:
         lab.drop_slot()
 
 
-def _read_elsewhere(partitions: list[Partition], results: Any) -> None:
-    rows = [row for p in partitions for batch in read_partition(p) for row in batch.to_pylist()]
+def _read_elsewhere(token: SnapshotToken, partitions: list[Partition], results: Any) -> None:
+    with closing(token.reader()) as entered:
+        rows = [row for p in partitions for batch in entered.read(p) for row in batch.to_pylist()]
     results.put([tuple(row.values()) for row in rows])
 
 
@@ -113,22 +115,26 @@ def test_the_parts_of_a_load_are_read_in_other_processes(lab: Lab, monkeypatch: 
     source = lab.open()
     source.watch({T: ("name", "id")})
     expected = Counter(lab.query("SELECT name, id FROM t"))
-    load = source.load()
-    assert len(load.partitions) > 5
+    load = source.load().held
+    parts = load.parts()
+    assert len(parts) > 5
     lab.execute("DELETE FROM t WHERE id % 2 = 0", "UPDATE t SET name = 'x'", "INSERT INTO t VALUES (0, 'new')")
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    halves = (list(load.partitions[::2]), list(load.partitions[1::2]))
-    processes = [context.Process(target=_read_elsewhere, args=(half, results)) for half in halves]
+    halves = (list(parts[::2]), list(parts[1::2]))
+    processes = [context.Process(target=_read_elsewhere, args=(load.token, half, results)) for half in halves]
     for process in processes:
         process.start()
     rows = [row for _ in processes for row in results.get(timeout=300)]
     for process in processes:
         process.join()
     assert Counter(rows) == expected
-    source.end_load()
+    token = load.token
+    load.release()
     with pytest.raises(SourceError, match="snapshot is gone"):
-        list(source.read(load.partitions[0]))
+        token.reader()
+    with pytest.raises(SourceError, match="snapshot was released"):
+        next(load.read(parts[0]))
 
 
 def test_large_parts_come_in_several_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,12 +145,12 @@ def test_large_parts_come_in_several_batches(lab: Lab, monkeypatch: pytest.Monke
     lab.capture("t")
     source = lab.open()
     source.watch({T: ("id", "name")})
-    load = source.load()
-    batches = [batch for part in load.partitions for batch in source.read(part)]
+    load = source.load().held
+    batches = [batch for part in load.parts() for batch in load.read(part)]
     assert len(batches) > 3
     assert sorted(value for batch in batches for value in batch["id"].to_pylist()) == list(range(1, 3001))
     assert {batch["name"][0].as_py() for batch in batches} <= {f'a\nb"c,{i}' for i in range(1, 3001)}
-    source.end_load()
+    load.release()
 
 
 def test_a_load_waits_for_older_transactions_and_says_so(replication_lab: Lab) -> None:

@@ -28,8 +28,7 @@ def look_up(lab: Lab, schema: str, keys: list[tuple[Any, ...]], columns: tuple[s
     bag = MemoryBag.of(Schema.parse(schema), keys)
     source = lab.open()
     source.watch({T: tuple({*columns, *bag.schema.names})})
-    source.load()
-    source.end_load()
+    source.load().held.release()
     _, (answer,) = ask(source, [Lookup(T, columns, bag.schema.names, bag)])
     source.close()
     return answer

@@ -78,8 +78,7 @@ def test_names_of_slot_publication_and_schema_are_quoted(replication_lab: Lab) -
     lab.admin.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE t").format(sql.Identifier(odd)))
     source = lab.open(publication=odd)
     source.watch({Relation("pg", "t"): ("id",)})
-    source.load()
-    source.end_load()
+    source.load().held.release()
     lab.execute("INSERT INTO t VALUES (1)")
     assert len(source.visit().transactions) == 1
     with pytest.raises(SourceError, match="no slot name"):
@@ -158,10 +157,10 @@ def test_verify_full_takes_only_a_certificate_for_the_host(name: str, accepted: 
             return
         source.watch({Relation("pg", "t"): ("id",)})
         query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE {}"
-        source.load()
+        load = source.load()
         with server.connect() as admin:
             assert admin.execute(query.format("application_name = 'weir'")).fetchone() == (True, 3)  # one has the load
-            source.end_load()
+            load.held.release()
             database.execute("INSERT INTO t VALUES (1)")
             assert len(source.visit().transactions) == 1
             assert admin.execute(query.format("application_name = 'weir'")).fetchone() == (True, 3)  # one for fences

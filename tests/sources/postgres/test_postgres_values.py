@@ -131,8 +131,8 @@ def test_a_value_that_no_type_of_ours_holds_is_refused_by_name(lab: Lab, kind: s
     source.watch({T: ("id", "odd")})
     load = source.load()
     with pytest.raises(SourceError, match=shown):
-        [list(source.read(part)) for part in load.partitions]
-    source.end_load()
+        [list(load.held.read(part)) for part in load.held.parts()]
+    load.held.release()
     with pytest.raises(SourceError, match=shown):
         ask(source, [Lookup(T, ("odd",))])
 

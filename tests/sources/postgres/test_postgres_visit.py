@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.sources.postgres.conftest import Lab, changes
+from tests.sources.rounds import held_by
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.memory import MemoryBag
@@ -265,19 +266,20 @@ def test_a_held_snapshot_is_read_from_another_process(lab: Lab) -> None:
     lab.execute("INSERT INTO t VALUES (3, 'later')")
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
-    arguments = (pickle.dumps(visit.snapshot), results)
+    held = held_by(visit)
+    arguments = (pickle.dumps(held.token), results)
     process = context.Process(target=_answer_elsewhere, args=arguments)
     process.start()
     process.join(300)
     assert results.get() == {"id": [1, 2], "name": ["one", None]}
-    with pytest.raises(SourceError, match="already held"):
-        watch.source.visit()
-    watch.source.release()
     assert [row[0] for row in changes(watch.visit(), "t")] == [3]
+    reader = held.token.reader()
+    assert reader.answer([EVERYTHING])[0].num_rows == 2
+    reader.close()
+    held.release()
     with pytest.raises(SourceError, match="snapshot is gone"):
-        visit.snapshot.reader()
-    watch.source.visit(hold=True)
-    watch.source.release()
+        held.token.reader()
+    watch.visit(EVERYTHING)
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------
@@ -420,9 +422,10 @@ def test_row_security_is_refused_rather_than_silently_obeyed(lab: Lab) -> None:
     lab.execute("ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY few ON t USING (id < 2)")
     source = lab.open()
     source.watch({T: ("id",)})
-    load = source.load()
+    load = source.load().held
     with pytest.raises(SourceError, match=r"row-level security|row security"):
-        list(source.read(load.partitions[0]))
+        list(load.read(load.parts()[0]))
+    load.release()
 
 
 def test_the_driver_is_the_one_that_was_measured() -> None:
@@ -438,17 +441,17 @@ def test_a_truncate_that_waits_for_a_held_snapshot_does_not_hang_its_readers(lab
     watch.source = lab.open(lock_timeout=0.5)
     watch.source.watch(watch.columns)
     watch.source.resume(watch.position)
-    visit = watch.source.visit(hold=True)
+    held = held_by(watch.source.visit(hold=True))
     truncating = lab.connect()
     thread = threading.Thread(target=truncating.execute, args=("TRUNCATE t",))
     thread.start()
     while lab.query("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted") == [(0,)]:
         time.sleep(0.02)
-    reader = visit.snapshot.reader()
+    reader = held.token.reader()
     with pytest.raises(SourceError, match="locked exclusively"):
         reader.answer([EVERYTHING])
     reader.close()
-    watch.source.release()
+    held.release()
     thread.join()
     watch.visit(EVERYTHING)
     watch.assert_complete()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +27,27 @@ from weir.sources.files.snapshots import Incomplete, SourceFile, TableSnapshot
 from weir.sources.source import LOAD_AGAIN, SchemaChanged, SourceError
 
 _COLUMN = re.compile(r"In CSV column #(\d+): ")
+
+
+class WorkFolder:
+    """Where copies are kept, with one user at first; a temporary one goes with its last user."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path or tempfile.mkdtemp(prefix="weir-files-"))
+        self._is_temporary, self._users, self._counting = not path, 1, threading.Lock()
+
+    def shared(self) -> WorkFolder:
+        """For one more user."""
+        with self._counting:
+            self._users += 1
+        return self
+
+    def leave(self) -> None:
+        with self._counting:
+            self._users -= 1
+            if self._users or not self._is_temporary:
+                return
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ than asked for; the view's own conditions decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +75,11 @@ class Shown(SharedReader):
 
 
 class HeldFiles(HeldSnapshot):
-    """Snapshots stay as they are: nothing is open, and nothing has to be ended."""
+    """Snapshots stay as they are: nothing is open. ``released`` is told that these are needed no more."""
 
-    def __init__(self, source: str, shown: Shown) -> None:
+    def __init__(self, source: str, shown: Shown, released: Callable[[], None]) -> None:
         super().__init__(source)
-        self._shown = shown
+        self._shown, self._released = shown, released
 
     @property
     def token(self) -> Shown:
@@ -95,7 +95,7 @@ class HeldFiles(HeldSnapshot):
         return self._shown.read(partition)
 
     def _end(self) -> None:
-        """Nothing."""
+        self._released()
 
 
 def read(snapshot: TableSnapshot, schema: Schema, condition: Any = None) -> pa.Table:
@@ -108,8 +108,11 @@ def read(snapshot: TableSnapshot, schema: Schema, condition: Any = None) -> pa.T
 
 
 def batches(paths: Sequence[str], schema: Schema) -> Iterator[pa.RecordBatch]:
-    for batch in dataset(paths, schema).to_batches(columns=list(schema.names)):
-        yield from checked(pa.Table.from_batches([batch]), paths[0]).to_batches()
+    try:
+        for batch in dataset(paths, schema).to_batches(columns=list(schema.names)):
+            yield from checked(pa.Table.from_batches([batch]), paths[0]).to_batches()
+    except (OSError, pa.ArrowException) as problem:
+        raise SourceError(f"{paths[0]} cannot be read: {str(problem).splitlines()[0]}") from problem
 
 
 def dataset(paths: Sequence[str], schema: Schema) -> Any:

@@ -11,11 +11,10 @@ noticed.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -24,7 +23,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.types import Schema
 from weir.sources.files.catalogue import FilesCatalogue, SnapshotStep
 from weir.sources.files.compare import broken_key, difference
-from weir.sources.files.csv_copy import CsvCopies
+from weir.sources.files.csv_copy import CsvCopies, WorkFolder
 from weir.sources.files.lookup import HeldFiles, Shown
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
@@ -62,7 +61,9 @@ class FilesSource(Source):
         self._at: dict[Relation, TableSnapshot] = {}  # delivered
         self._boundaries: list[Mapping[str, str]] = []  # table -> snapshot's name, of views that are ahead
         self._beginning: set[Relation] = set()  # tables that no position has: followed from the next visit on
-        self._work: Path | None = None
+        self._work: WorkFolder | None = None
+        self._holding: list[Shown] = []  # by snapshots that are not released yet
+        self._sharing = threading.Lock()
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -176,7 +177,12 @@ class FilesSource(Source):
                 at |= moved
         self._check_loadable({relation: at[relation] for relation in self._beginning})
         held = self._held(at) if hold else None
-        self._check_there(at.items())
+        try:
+            self._check_there(at.items())
+        except SourceError:
+            if held is not None:
+                held.release()
+            raise
         self._at, self._beginning = at, set()
         return Visit(tuple(news.transactions), news.changes(), position_of(at), held=held)
 
@@ -253,28 +259,45 @@ class FilesSource(Source):
     @property
     def _copies(self) -> CsvCopies:
         if self._work is None:
-            self._work = Path(self.options.work or tempfile.mkdtemp(prefix="weir-files-"))
-        return CsvCopies(self.options, self._work)
+            self._work = WorkFolder(self.options.work)
+        return CsvCopies(self.options, self._work.path)
 
     def _held(self, at: Mapping[Relation, TableSnapshot]) -> HeldFiles:
         """Whoever sees the folder can read it, as Spark's executors must anyway."""
         readable = {relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}
-        return HeldFiles(self.name, Shown(readable, dict(self._watched)))
+        shown, work = Shown(readable, dict(self._watched)), self._work.shared() if self._work is not None else None
+        with self._sharing:
+            self._holding.append(shown)
+        return HeldFiles(self.name, shown, partial(self._released, shown, work))
+
+    def _released(self, shown: Shown, work: WorkFolder | None) -> None:
+        with self._sharing:
+            self._holding = [one for one in self._holding if one is not shown]
+        if work is not None:
+            work.leave()
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
     def acknowledge(self, position: SourcePosition) -> None:
-        """Forgets copies of older snapshots; deletes older snapshots themselves only if the options say so."""
-        for table, (name, _) in parts_of(position, self.name).items():
+        """Forgets copies of older snapshots; deletes older snapshots themselves only if the options say so.
+
+        What is held is left for the next time.
+        """
+        for table, (delivered, _) in parts_of(position, self.name).items():
+            name = min([delivered, *self._held_names(Relation(self.name, table))])
             if self._work is not None:
                 self._copies.forget_before(table, name)
             if self.options.delete_acknowledged:
                 self._catalogue.shelf(table).delete_before(name)
 
+    def _held_names(self, relation: Relation) -> list[str]:
+        with self._sharing:
+            return [shown.snapshots[relation].name for shown in self._holding if relation in shown.snapshots]
+
     def close(self) -> None:
         self._life.move(CLOSE)
-        if self._work is not None and not self.options.work:
-            shutil.rmtree(self._work, ignore_errors=True)
+        if self._work is not None:
+            self._work.leave()
         self._work = None
 
 

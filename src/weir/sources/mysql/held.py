@@ -82,12 +82,8 @@ class HeldMysqlSnapshot(HeldSnapshot):
             yield
         except LOST as problem:
             if is_lost(problem):
-                self._open = False
                 self.connection._force_close()
-                raise Unreachable(
-                    f"source {self.source}: the open snapshot was lost with its connection ({reason(problem)}); "
-                    "visit or load again"
-                ) from None
+                raise Unreachable(self._lost(reason(problem))) from None
             raise SourceError(f"source {self.source}: {reason(problem)}") from None
 
     def _look(self, lookups: Sequence[Lookup]) -> Answers:

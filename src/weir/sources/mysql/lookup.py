@@ -47,12 +47,17 @@ class Reader:
         """A large answer, some rows at a time."""
         packets: list[bytes] = []
         prepared = self._prepared(statement, table)
-        for packet in prepared.stream(values):
-            packets.append(packet)
-            if len(packets) == _ROWS_PER_BATCH:
-                yield from self._checked_arrow(prepared, table, packets)
-                packets = []
-        yield from self._checked_arrow(prepared, table, packets)
+        rows = prepared.stream(values)
+        try:
+            for packet in rows:
+                packets.append(packet)
+                if len(packets) == _ROWS_PER_BATCH:
+                    yield from self._checked_arrow(prepared, table, packets)
+                    packets = []
+            yield from self._checked_arrow(prepared, table, packets)
+        finally:
+            for _ in rows:  # what is left unread would be taken for the answer to the next question
+                pass
 
     def _checked_arrow(
         self, prepared: Statement, table: WatchedMysqlTable, packets: list[bytes]

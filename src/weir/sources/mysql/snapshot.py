@@ -32,10 +32,10 @@ from weir.sources.mysql.position import BinlogPlace
 from weir.sources.mysql.two_phase import Before, prepared_names
 from weir.sources.mysql.version import Version
 from weir.sources.source import SourceError
+from weir.sources.spares import Spares
 
 LOCK_TIMEOUT, DEADLOCK = 1205, 1213
 _DENIED = (1044, 1142, 1227)
-MOST_SPARES = 4  # connections of released snapshots that wait for the next one
 _HEADER_EVENTS = 64  # among the first so many the checkpoint is looked for
 
 
@@ -52,7 +52,7 @@ class Snapshots:
         self.options = options
         self.version = version
         self._reader: Reader | None = None  # of the connection whose transaction is the next snapshot
-        self._spares: list[Reader] | None = []  # None: it has ended
+        self.spares = Spares(_close)
         self._guard = options.connect()
         self._settled: set[str] = set()  # files in which a place counts
         self.two_phase = False  # whether to look ``before`` each snapshot: not before the log has shown an XA COMMIT
@@ -65,7 +65,7 @@ class Snapshots:
     @property
     def connection(self) -> Any:
         if self._reader is None:
-            self._reader = self._spares.pop() if self._spares else Reader(self._connected())
+            self._reader = self.spares.take() or Reader(self._connected())
         return self._reader.connection
 
     def _connected(self) -> Any:
@@ -79,13 +79,6 @@ class Snapshots:
         reader, self._reader = self._reader, None
         assert reader is not None, "a snapshot is open"
         return reader
-
-    def give_back(self, reader: Reader) -> None:
-        """A holder's connection, its snapshot ended; with the statements that it has prepared."""
-        if self._spares is None or len(self._spares) >= MOST_SPARES:
-            reader.connection._force_close()
-        else:
-            self._spares.append(reader)
 
     def end_of_log(self) -> BinlogPlace:
         """The end of the binlog now."""
@@ -121,10 +114,10 @@ class Snapshots:
 
     def end(self) -> None:
         """Snapshots that were handed over stay."""
-        spares, self._spares = self._spares or [], None
+        self.spares.end()
         self._guard._force_close()
-        for reader in (*spares, *([self._reader] if self._reader is not None else [])):
-            reader.connection._force_close()
+        if self._reader is not None:
+            _close(self._reader)
 
     # -- the two ways -------------------------------------------------------------------------------------------------
 
@@ -217,3 +210,7 @@ class Snapshots:
             if problem.args and problem.args[0] in (LOCK_TIMEOUT, DEADLOCK):
                 raise Busy from None
             raise
+
+
+def _close(reader: Reader) -> None:
+    reader.connection._force_close()

@@ -116,7 +116,7 @@ class MysqlSource(Source):
     def _held(self) -> HeldMysqlSnapshot:
         snapshots = self._snapshots_now
         watched = [self._watched[table] for table in self._asked_for]
-        return HeldMysqlSnapshot(snapshots.hand_over(), self._tables, watched, snapshots.give_back)
+        return HeldMysqlSnapshot(snapshots.hand_over(), self._tables, watched, snapshots.spares.give_back)
 
     def _start_of_load(self) -> None:
         """Opens the log at a place such that every XA transaction still open at the snapshot was prepared after it."""

@@ -51,9 +51,9 @@ from weir.sources.source import (
     Transaction,
     Visit,
 )
+from weir.sources.spares import Spares
 
 LOCK_PAUSE = 0.002
-MOST_SPARES = 4  # connections of released snapshots that wait for the next visit
 _TABLEOID = -6  # a column that every table has, so that a table shows even where a view needs none of its own
 
 # One round trip opens the snapshot, behind the locks. NOWAIT: who waits for one table while holding another can
@@ -105,7 +105,8 @@ class PostgresBase(Source):
         self.name = options.name
         self._life = SourceLife(options.name)
         self._connection: PostgresConnection | None = None
-        self._spares: list[PostgresConnection] = []  # held snapshots give theirs back, in whatever thread
+        self._spares: Spares[PostgresConnection] = Spares(close_quietly)
+        self._is_dropped = True  # its connections and its log: a visit begins them anew
         self._watched: dict[Relation, WatchedPostgresTable] = {}
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
@@ -166,6 +167,7 @@ class PostgresBase(Source):
             return describe(self._connected(), self.options, self.kind, self._mark_text())
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
+        self._spares.begin()
         with self._life.during(WATCH):
             self._watch(columns)
 
@@ -280,7 +282,7 @@ class PostgresBase(Source):
     def _try_visit(self, hold: bool) -> Visit:
         assert self._position is not None
         with self._whole():
-            if (self._connection is None and not self._spares) or not self._log_is_open:
+            if self._is_dropped or not self._log_is_open:
                 self._resume(self._position)
             return self._visit(hold)
 
@@ -295,7 +297,7 @@ class PostgresBase(Source):
 
     def _visit(self, hold: bool) -> Visit:
         assert self._position is not None
-        connection = self._connected()
+        connection = self._same_server()
         moment = self._begin(connection, export=hold)
         snapshot = moment.snapshot
         quiet = self._is_quiet(snapshot)
@@ -324,7 +326,7 @@ class PostgresBase(Source):
         self._connection = None
         token = SnapshotToken(self.options, moment.exported, dict(self._watched), self._utf8)
         facts = partial(_facts_of, self.name, self.options.schema, self._marks, self._oids)
-        return HeldPostgresSnapshot(connection, token, facts, self._keep_spare)
+        return HeldPostgresSnapshot(connection, token, facts, self._give_back)
 
     @property
     def _begins_now(self) -> bool:
@@ -365,6 +367,7 @@ class PostgresBase(Source):
         self._position = PostgresPosition(moment.snapshot, bound, self._server, self._traces(facts))
         self._shape = None
         self._log_open(self._connected(), self._position)
+        self._is_dropped = False
 
     def _traces(self, facts: Mapping[Relation, TableFacts]) -> dict[str, Any]:
         return {relation.table: facts[relation].trace(watched.names) for relation, watched in self._watched.items()}
@@ -425,7 +428,7 @@ class PostgresBase(Source):
             self._check_server(connection, position)
             self._log_open(connection, position)
         self._position = position
-        self._shape = None
+        self._shape, self._is_dropped = None, False
 
     def _check_server(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         """The same cluster, on the same timeline, not set back to an earlier state."""
@@ -451,14 +454,15 @@ class PostgresBase(Source):
 
     def close(self) -> None:
         self._drop()
+        self._spares.end()
         self._life.move(CLOSE)
         close_idle(self.options)
 
     # -- connections ------------------------------------------------------------------------------------------------
 
     def _connected(self) -> PostgresConnection:
-        if self._connection is None and self._spares:
-            self._connection = self._spares.pop()
+        if self._connection is None:
+            self._connection = self._spares.take()
         if self._connection is None:
             connection = connect(self.options)
             with named_errors(self.options, "connecting"):
@@ -467,20 +471,28 @@ class PostgresBase(Source):
             self._utf8, self._has_encoding = encoding == "UTF8", encoding != NO_ENCODING
         return self._connection
 
+    def _same_server(self) -> PostgresConnection:
+        """The working connection; a further one (the others are held) must lead to the same server."""
+        known = self._connection or self._spares.take()
+        if known is not None:
+            self._connection = known
+            return known
+        assert self._position is not None
+        connection = self._connected()
+        self._check_server(connection, self._position)
+        return connection
+
     def _drop(self) -> None:
         """Closes the log and the working connections; held snapshots stay."""
         self._log_close()
         close_quietly(self._connection)
-        self._connection = None
-        while self._spares:
-            close_quietly(self._spares.pop())
+        self._connection, self._is_dropped = None, True
+        self._spares.drop()
 
-    def _keep_spare(self, connection: PostgresConnection) -> None:
-        """For the next visit: nearly every one that holds takes a connection along."""
-        if self._life.state is CLOSED or len(self._spares) >= MOST_SPARES:
-            close_quietly(connection)
-        else:
-            self._spares.append(connection)
+    def _give_back(self, connection: PostgresConnection) -> None:
+        self._spares.give_back(connection)
+        if self._life.state is CLOSED:
+            close_idle(self.options)
 
     @contextlib.contextmanager
     def _lost_streams(self) -> Iterator[None]:

@@ -69,7 +69,7 @@ def connect(options: PostgresOptions, replication: bool = False) -> PostgresConn
         return connection
     except psycopg.OperationalError as problem:
         who = options.user or "the operating system's user"
-        reason = mask(_first_line(problem), [secret] if secret is not None else [])
+        reason = mask(first_line(problem), [secret] if secret is not None else [])
         raise SourceError(
             f"{options.name}: cannot connect to PostgreSQL at {options.place} as {who}: {reason}"
         ) from None  # the driver's own error may hold the whole connection string
@@ -86,9 +86,9 @@ def named_errors(options: PostgresOptions, doing: str) -> Iterator[None]:
             f"than {options.lock_timeout:g} s while {doing}; nothing is lost: try again when that transaction has ended"
         ) from problem
     except psycopg.errors.InsufficientPrivilege as problem:
-        raise SourceError(f"{options.name}: {_first_line(problem)} ({doing}); see `weir capture status`") from problem
+        raise SourceError(f"{options.name}: {first_line(problem)} ({doing}); see `weir capture status`") from problem
     except psycopg.Error as problem:
-        raise SourceError(f"{options.name}: {_first_line(problem)} ({doing})") from problem
+        raise SourceError(f"{options.name}: {first_line(problem)} ({doing})") from problem
 
 
 def is_lost(problem: Exception) -> bool:
@@ -103,7 +103,7 @@ def close_quietly(connection: PostgresConnection | None) -> None:
             connection.close()
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 

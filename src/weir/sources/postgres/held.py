@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psycopg
 import pyarrow as pa
@@ -11,10 +11,17 @@ import pyarrow as pa
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.postgres.catalogue import TableFacts
-from weir.sources.postgres.connection import PostgresConnection, close_quietly, named_errors, run
+from weir.sources.postgres.connection import (
+    PostgresConnection,
+    close_quietly,
+    first_line,
+    is_lost,
+    named_errors,
+    run,
+)
 from weir.sources.postgres.lookup import answer
 from weir.sources.postgres.reader import SnapshotToken, partitions
-from weir.sources.source import Answers, HeldSnapshot, Partition
+from weir.sources.source import Answers, HeldSnapshot, Partition, SourceError
 
 ReadFacts = Callable[[PostgresConnection], Mapping[Relation, TableFacts]]
 
@@ -33,13 +40,25 @@ class HeldPostgresSnapshot(HeldSnapshot):
     def token(self) -> SnapshotToken:
         return self._token
 
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """What breaks the connection ends the snapshot."""
+        with named_errors(self._token.options, doing):
+            try:
+                yield
+            except psycopg.Error as problem:
+                if not is_lost(problem):
+                    raise
+                close_quietly(self._connection)
+                raise SourceError(self._lost(first_line(problem))) from problem
+
     def _look(self, lookups: Sequence[Lookup]) -> Answers:
         token = self._token
-        with named_errors(token.options, "answering a lookup"):
+        with self._told("answering a lookup"):
             return tuple(answer(self._connection, lookup, token.tables, token.utf8) for lookup in lookups)
 
     def _parts(self) -> tuple[Partition, ...]:
-        with named_errors(self._token.options, "reading the catalogue"):
+        with self._told("reading the catalogue"):
             facts = self._facts(self._connection)
         return tuple(partitions(self._token.tables.values(), facts))
 

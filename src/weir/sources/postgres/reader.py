@@ -102,9 +102,7 @@ class _Part:
     end: int | None
 
 
-def partitions(
-    tables: Iterable[WatchedPostgresTable], facts: Mapping[Relation, TableFacts]
-) -> Iterator[Partition]:
+def partitions(tables: Iterable[WatchedPostgresTable], facts: Mapping[Relation, TableFacts]) -> Iterator[Partition]:
     """Every table in ranges of pages; rows move between pages only as new versions, which the snapshot does not see."""
     for table in tables:
         starts = list(range(0, max(facts[table.relation].pages, 1), PAGES_PER_PART))

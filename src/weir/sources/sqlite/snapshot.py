@@ -76,6 +76,7 @@ class HeldSqliteSnapshot(HeldSnapshot):
     ) -> None:  # fmt: skip
         super().__init__(source)
         self._path, self._watched, self._transaction, self._released = path, dict(watched), transaction, released
+        self._reading: set[sqlite3.Cursor] = set()
 
     @property
     def _database(self) -> sqlite3.Connection:
@@ -128,13 +129,24 @@ class HeldSqliteSnapshot(HeldSnapshot):
     def _batches(self, partition: Partition, statement: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         schema = self._watched[partition.relation].only(partition.columns)
         self._database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        cursor = self._database.cursor()
+        self._reading.add(cursor)
         try:
-            cursor = self._database.execute(statement, values)
+            cursor.execute(statement, values)
             while rows := cursor.fetchmany(ROWS_IN_BATCH):
                 yield from as_table(rows, schema, partition.relation).to_batches()
         finally:
+            self._end_reading(cursor)
+
+    def _end_reading(self, cursor: sqlite3.Cursor) -> None:
+        """While a question is half answered its transaction does not end: the next one would see the old moment."""
+        if cursor in self._reading:
+            self._reading.remove(cursor)
+            cursor.close()
             self._database.text_factory = str
 
     def _end(self) -> None:
+        for cursor in list(self._reading):
+            self._end_reading(cursor)
         self._transaction.leave()
         self._released()

@@ -35,6 +35,7 @@ from weir.sources.source import (
     Transaction,
     Visit,
 )
+from weir.sources.spares import Spares
 from weir.sources.sqlite.capture import INSTALL, TableCapture, active, captures
 from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
@@ -45,7 +46,6 @@ from weir.sources.sqlite.wal import WalPlace, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
 
 LOCK_SECONDS = 0.2  # our own writes give way to the application's
-MOST_SPARES = 4  # connections that wait for their next transaction
 LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that SQLite can begin it anew
 ROWS_TRIMMED = 20_000
 DRAIN_SECONDS = 1.0  # so long a log that has become large waits for held snapshots to be released
@@ -72,8 +72,8 @@ class SqliteSource(Source):
         self.options, self.name, self.path, self.large_wal = options, options.name, options.path, large_wal
         self._life = SourceLife(options.name)
         self._watched: dict[Relation, Schema] = {}
-        self._spares: list[sqlite3.Connection] | None = []  # None: closed
-        self._sharing = threading.Condition()  # snapshots are released by other threads
+        self._spares = Spares(sqlite3.Connection.close)
+        self._sharing = threading.Condition()  # of the number of held snapshots, which other threads release
         self._holding = 0  # snapshots that are not released yet
         self._last: ReadTransaction | None = None  # of the last visit
         self._position = ("", 0)  # the log's name and the last number delivered
@@ -93,8 +93,7 @@ class SqliteSource(Source):
             return describe(database, self.name, self.path)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
-        with self._sharing:
-            self._spares = self._spares or []
+        self._spares.begin()
         with self._life.during(WATCH), self._reading() as database:
             (mode,) = database.execute("PRAGMA journal_mode").fetchone()
             if mode != "wal":
@@ -122,9 +121,7 @@ class SqliteSource(Source):
 
     def _begin(self) -> ReadTransaction:
         """A new read transaction at this moment, checked."""
-        with self._sharing:
-            spare = self._spares.pop() if self._spares else None
-        database = spare or connect(self.path, self.options.busy_seconds)
+        database = self._spares.take() or connect(self.path, self.options.busy_seconds)
         try:
             database.execute("BEGIN")
             head = self._head(database)
@@ -132,15 +129,7 @@ class SqliteSource(Source):
         except BaseException:
             database.close()
             raise
-        return ReadTransaction(database, head, self._keep_spare)
-
-    def _keep_spare(self, database: sqlite3.Connection) -> None:
-        """A connection whose transaction has ended is the next one's."""
-        with self._sharing:
-            if self._spares is not None and len(self._spares) < MOST_SPARES:
-                self._spares.append(database)
-                return
-        database.close()
+        return ReadTransaction(database, head, self._spares.give_back)
 
     def _held(self, transaction: ReadTransaction) -> HeldSqliteSnapshot:
         with self._sharing:
@@ -311,7 +300,7 @@ class SqliteSource(Source):
         database.execute("ROLLBACK")
         database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         database.execute("BEGIN")
-        self._keep(ReadTransaction(database, self._head(database), self._keep_spare))
+        self._keep(ReadTransaction(database, self._head(database), self._spares.give_back))
 
     # -- after the commit -------------------------------------------------------------------------------------------
 
@@ -327,10 +316,7 @@ class SqliteSource(Source):
                     raise
 
     def close(self) -> None:
-        with self._sharing:
-            spares, self._spares = self._spares or [], None
-        for database in spares:
-            database.close()
+        self._spares.end()
         self._keep(None)
         self._place = None
         self._life.move(CLOSE)
