@@ -21,6 +21,8 @@ from weir.algebra.query import evaluate_with, whole
 from weir.algebra.sql import parse_view
 from weir.algebra.types import Row, Schema
 from weir.algorithms.base import Algorithm
+from weir.algorithms.c_strobe import CStrobe
+from weir.algorithms.c_t_strobe import CTStrobe
 from weir.algorithms.driver import Driver
 from weir.algorithms.g_strobe import GStrobe
 from weir.algorithms.strobe import Strobe
@@ -42,6 +44,7 @@ OPERATIONS = (
 )  # fmt: skip
 Bags = Callable[[Schema, list[tuple[Row, int]]], Any]
 BAGS: dict[type, Bags] = {MemoryBag: MemoryBag.weighted, ArrowBag: ArrowBag.weighted}
+SOME = 40
 TWICE = 2.5  # sums of many bags are n log n
 
 
@@ -116,19 +119,20 @@ class Work:
     """Counts every operation on bags of one kind, and every row that it is given, while it is switched on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
-        self.done, self.counting, self.kind = 0, False, kind
+        self.operations, self.rows, self.counting, self.kind = 0, 0, False, kind
         for name in OPERATIONS:
             monkeypatch.setattr(kind, name, self._counted(getattr(kind, name)))
 
     def _counted(self, operation: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
             if self.counting:
-                self.done += 1 + sum(self._rows(each) for each in arguments if isinstance(each, self.kind))
+                self.operations += 1
+                self.rows += sum(self._size(each) for each in arguments if isinstance(each, self.kind))
             return operation(*arguments, **options)
 
         return counted
 
-    def _rows(self, bag: Any) -> int:
+    def _size(self, bag: Any) -> int:
         return bag.rows.num_rows if isinstance(bag, ArrowBag) else len(bag)
 
     @contextmanager
@@ -140,7 +144,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    work: int
+    """What a run took."""
+
+    operations: int
+    rows: int
     questions: int
 
 
@@ -174,7 +181,16 @@ def run(kind: type[Algorithm], backlog: Backlog, together: bool, work: Work) -> 
         for commit in commits:
             view = apply_actions(view, commit.actions)
     assert view == evaluate_with(whole(VIEW), fetch)
-    return Outcome(work.done, questions)
+    return Outcome(work.operations, work.rows, questions)
+
+
+def doubled(kind: type[Algorithm], made: Callable[[Bags, int], Backlog], together: bool, bag: Any) -> list[Outcome]:
+    """A backlog, and one of twice its length."""
+    outcomes = []
+    for count in (SOME, 2 * SOME):
+        with pytest.MonkeyPatch.context() as patch:
+            outcomes.append(run(kind, made(BAGS[bag], count), together, Work(patch, bag)))
+    return outcomes
 
 
 @pytest.fixture(params=[MemoryBag, ArrowBag], ids=["memory", "arrow"])
@@ -198,12 +214,19 @@ def test_twice_the_backlog_is_twice_the_work(
     kind: type[Algorithm], made: Callable[[Bags, int], Backlog], together: bool, bag: Any
 ) -> None:
     """Rows looked at from the first transaction's arrival to the view that shows the last one."""
-    done = []
-    for count in (60, 120):
-        with pytest.MonkeyPatch.context() as patch:
-            backlog = made(BAGS[bag], count)
-            done.append(run(kind, backlog, together, Work(patch, bag)).work)
-    assert done[1] <= TWICE * done[0], f"{done[1] / done[0]:.2f} times the work for twice the transactions"
+    once, twice = doubled(kind, made, together, bag)
+    assert twice.rows <= TWICE * once.rows, f"{twice.rows / once.rows:.2f} times the rows"
+    assert twice.operations <= TWICE * once.operations, f"{twice.operations / once.operations:.2f} times the operations"
+
+
+@pytest.mark.parametrize("made", [mixed, one_key])
+@pytest.mark.parametrize("kind", [CStrobe, CTStrobe])
+def test_c_strobe_does_not_go_through_what_waits_one_by_one(
+    kind: type[Algorithm], made: Callable[[Bags, int], Backlog], bag: Any
+) -> None:
+    """One update after the other is brought back over all that wait, in as many operations however many these are."""
+    once, twice = doubled(kind, made, True, bag)
+    assert twice.operations <= TWICE * once.operations, f"{twice.operations / once.operations:.2f} times the operations"
 
 
 @pytest.mark.parametrize("kind", [TStrobe, GStrobe])

@@ -47,9 +47,9 @@ class DoesNotWaitForParts(GStrobe):
         return not self.pending
 
 
-def every_later_insert(wide: Any, at: int, arrived: Any) -> Iterator[SubUpdate]:
+def every_later_insert(wide: Any, at: int, waiting: Any) -> Iterator[SubUpdate]:
     """Without the look at earlier deletes of the same tuple."""
-    for number, update in arrived:
+    for number, update in waiting.numbered:
         if number > at:
             yield from sub_updates(wide, [(c.relation, c.inserted) for c in update.changes if c.inserted is not None])
 
@@ -57,12 +57,13 @@ def every_later_insert(wide: Any, at: int, arrived: Any) -> Iterator[SubUpdate]:
 _compensations = c_strobe._compensations
 
 
-def first_round_only(wide: Any, query: Any, since: Any, arrived: Any, grouped: bool) -> Any:
-    return _compensations(wide, query, since, arrived, grouped) if since[1] == c_strobe.LAST else []
+def first_round_only(wide: Any, query: Any, since: Any, waiting: Any, grouped: bool) -> Any:
+    return _compensations(wide, query, since, waiting, grouped) if since[1] == c_strobe.LAST else []
 
 
-def last_delete_only(deletes: Any) -> Iterator[SubUpdate]:
-    last = {(part.term, part.slot): part for _, part in deletes}
+def last_delete_only(wide: Any, since: Any, waiting: Any) -> Iterator[SubUpdate]:
+    deletes = c_strobe._deletes(wide, waiting.numbered)
+    last = {(part.term, part.slot): part for place, part in deletes if place > since}
     yield from last.values()
 
 
@@ -115,7 +116,7 @@ MUTATIONS = [
         "later inserts that an answer has seen are not taken out",
         "c-strobe",
         Case("single-update", seed=2, sources=2),
-        patches={PATCHED + "_shown_too_early": lambda wide, at, arrived: ()},
+        patches={PATCHED + "_shown_too_early": lambda wide, at, waiting: ()},
     ),
     Mutation(
         "c-strobe-earlier-delete",

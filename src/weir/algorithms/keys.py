@@ -49,13 +49,18 @@ def outliving(rows: Sequence[tuple[int, Bag]], deletes: Iterable[tuple[int, Dele
     """
     left = total(*(bag.tagged(_SINCE, moment) for moment, bag in rows))
     dated = (DeleteKeys(delete.keys.tagged(_DELETED, moment), delete.on) for moment, delete in deletes)
-    same = [(name, name) for name in left.schema.names]
     for delete in together(dated):
-        names = [f"\0key {at}" for at in range(len(delete.on))]  # a table's key may be called as a column of the view
-        keys = delete.keys.keep([*(key for _, key in delete.on), _DELETED]).rename([*names, _DELETED])
-        on = [(mine, name) for (mine, _), name in zip(delete.on, names, strict=True)]
-        left = left.without(left.join_as_of(keys, _SINCE, _DELETED, on), same, nulls_match=True)
+        left = surviving(left, _SINCE, delete, _DELETED)
     return left.keep([name for name in left.schema.names if name != _SINCE])
+
+
+def surviving(rows: Bag, since: str, delete: DeleteKeys, deleted: str) -> Bag:
+    """The rows whose key is not deleted after they came: the moments are in a column of theirs and one of the keys'."""
+    names = [f"\0key {at}" for at in range(len(delete.on))]  # a table's key may be called as a column of the view
+    keys = delete.keys.keep([*(key for _, key in delete.on), deleted]).rename([*names, _DELETED])
+    on = [(mine, name) for (mine, _), name in zip(delete.on, names, strict=True)]
+    same = [(name, name) for name in rows.schema.names]
+    return rows.without(rows.join_as_of(keys, since, _DELETED, on), same, nulls_match=True)
 
 
 def without(answer: Bag, deleted: Iterable[DeleteKeys]) -> Bag:
