@@ -147,6 +147,13 @@ def test_a_place_that_is_somebody_elses_is_refused(tmp_path: Path, monkeypatch: 
     assert (mine / "letters").exists()
 
 
+def test_a_place_where_nothing_can_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "place"):
+        with pytest.raises(WeirError, match=rf"{place} cannot hold private data: (Not a directory|File exists)"):
+            PrivateFolder(place)
+
+
 def test_a_place_of_each_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Below the temporary folder that TMPDIR names."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

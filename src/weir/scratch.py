@@ -98,10 +98,14 @@ def _made(place: Path) -> tuple[Path, IO[bytes]]:
     for _ in range(_TRIES):
         _make_private(place)
         folder = place / uuid.uuid4().hex
-        with suppress(FileNotFoundError):  # the place was empty, and was removed
+        try:
             owner = private_file(_owner_of(folder))
             if _is_locked(owner):
                 return private_subfolder(folder), owner
+        except FileNotFoundError:  # the place was empty, and was removed
+            continue
+        except OSError as problem:  # a full disk, say
+            raise _unusable(place, str(problem.strerror)) from None
     raise WeirError(f"no private folder can be made in {place}: somebody removes it again and again")
 
 

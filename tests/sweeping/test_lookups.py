@@ -7,7 +7,7 @@ import pickle
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,18 @@ def test_trouble_in_an_answer_names_the_source(serve: Callable[[Any], LookupServ
     for _ in range(2):
         with pytest.raises(SourceError, match="source crm: ValueError: theirs"):
             reader.answer([QUESTION])
+
+
+def test_more_tasks_than_there_can_be_are_told() -> None:
+    """Places grow with the sources that are asked; nobody who is answered is disturbed, and a place left is free."""
+    with closing(LookupServer(_ask, tasks=2)) as server, ExitStack() as opened:
+        access = server.access_to("crm", 1)
+        readers = [opened.enter_context(closing(access.open())) for _ in range(16 + 2 * 2)]
+        with pytest.raises(ChannelRefused, match="answers 20 callers already, as many as it may; ask again later"):
+            access.open()
+        assert [reader.answer([QUESTION])[0].num_rows for reader in readers] == [1] * len(readers)
+        other = server.access_to("sales", 1)
+        opened.enter_context(closing(other.open()))
 
 
 def test_a_driver_that_cannot_be_reached_is_named() -> None:
