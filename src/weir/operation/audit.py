@@ -34,6 +34,7 @@ from weir.rounds.engine import Engine
 from weir.rounds.loading import Frames
 from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
+from weir.scratch import private_subfolder
 from weir.spark.frame_bag import without_minus_zero
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
@@ -72,8 +73,7 @@ class Audit:
 
 def audit(engine: Engine, names: list[str], scratch: str) -> list[Audit]:
     """Runs rounds until every view named has been compared once."""
-    folder = Path(scratch) / f"audit-{uuid.uuid4().hex}"
-    folder.mkdir(parents=True)
+    folder = private_subfolder(Path(scratch) / f"audit-{uuid.uuid4().hex}")
     try:
         expected: dict[str, Path] = {}
 

@@ -14,13 +14,11 @@ the rate of changes. What goes wrong here is said and tried again later; no view
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -142,8 +140,3 @@ def _give_way(spark: SparkSession) -> None:
 
 def _as_of(record: Record) -> AsOf:
     return AsOf(version=record.version)
-
-
-def clear_scratch(folder: str) -> None:
-    """Whole tables that a killed process had put down for its first load or audit; only who runs the warehouse may."""
-    shutil.rmtree(Path(folder), ignore_errors=True)

@@ -36,7 +36,7 @@ from weir.operation.control import ControlServer, NoRunner, ask_runner
 from weir.operation.locking import FOLDER, RunnerLock
 from weir.operation.metrics import MetricsServer
 from weir.operation.status import status_of, with_absent, write_status
-from weir.operation.upkeep import Care, clear_scratch
+from weir.operation.upkeep import Care
 from weir.planning.choice import ViewFacts, choose
 from weir.planning.explanation import Explanation, explain
 from weir.planning.request import CannotMaintain
@@ -47,6 +47,7 @@ from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine, RoundReport, Settings
 from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
 from weir.rounds.views import MaintainedView, ViewTables
+from weir.scratch import PrivateFolder, machine_place
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.record import NOW, AsOf
@@ -284,8 +285,6 @@ class Warehouse:
         lock.take()
         self._resources.callback(lock.release)
         try:
-            if "://" not in self.path:
-                clear_scratch(self._scratch())
             self._engine = self._make_engine(again)
             self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
@@ -339,12 +338,14 @@ class Warehouse:
         return units
 
     def _scratch(self) -> str:
-        """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder."""
-        if "://" not in self.path:
-            return os.path.join(self.path, FOLDER, "scratch")
-        import tempfile
+        """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder.
 
-        return self._resources.enter_context(tempfile.TemporaryDirectory(prefix="weir-"))
+        What a killed process has left there is gone then.
+        """
+        place = machine_place() if "://" in self.path else Path(self.path) / FOLDER / "scratch"
+        folder = PrivateFolder(place)
+        self._resources.callback(folder.close)
+        return str(folder.path)
 
     # -- reading and care ----------------------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ class Answering:
         if visit.snapshot is not None:
             return SharedSnapshot(visit.snapshot)
         if self._server is None:
-            self._server = LookupServer(self._look, self.host)
+            self._server = LookupServer(self._look, self.host, self.tasks)
         return self._server.access_to(source, self.round)
 
     def _look(self, source: str, round_: int, lookups: Sequence[Lookup]) -> Answers:

@@ -2,7 +2,7 @@
 
 The tables are read in parts from snapshots that are held at known positions, while the sources go on. PostgreSQL's
 parts are read by Spark's tasks, in parallel; those of a source that cannot share a snapshot are read by its own thread
-into Parquet files of a scratch folder, which is gone when the work is done.
+into Parquet files of a private scratch folder, which is gone when the work is done.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.project.kinds import SourceSpec
 from weir.rounds.channels import Channel
+from weir.scratch import private_file, private_subfolder
 from weir.sources.source import Partition, Source
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.failures import asking, writing_letters
@@ -60,7 +61,7 @@ class HeldTables:
         self._scratch = Path(scratch) / f"load-{uuid.uuid4().hex}"
 
     def __enter__(self) -> Frames:
-        self._scratch.mkdir(parents=True)
+        private_subfolder(self._scratch)
         pending = [(channel, channel.call(self._take)) for channel in self._channels]
         frames: dict[Relation, DataFrame] = {}
         for channel, taken in pending:
@@ -84,6 +85,7 @@ class HeldTables:
 
     def _spool(self, source: Source, relation: Relation, parts: Sequence[Partition]) -> Path:
         path = self._scratch / f"{uuid.uuid4().hex}.parquet"
+        private_file(path).close()
         shape = arrow_schema(self._schemas[relation])
         with pq.ParquetWriter(path, shape) as writer:
             for part in parts:

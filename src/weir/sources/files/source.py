@@ -11,8 +11,6 @@ noticed.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ from pyspark.sql import SparkSession
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
+from weir.scratch import PrivateFolder, machine_place
 from weir.sources.files.catalogue import FilesCatalogue, SnapshotStep
 from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
@@ -70,6 +69,7 @@ class FilesSource(Source):
         self._beginning: set[Relation] = set()  # tables that no position has: followed from the next visit on
         self._held: Shown | None = None
         self._work: Path | None = None
+        self._folder: PrivateFolder | None = None  # ours to remove
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -280,8 +280,12 @@ class FilesSource(Source):
     @property
     def _copies(self) -> CsvCopies:
         if self._work is None:
-            self._work = Path(self.options.work or tempfile.mkdtemp(prefix="weir-files-"))
+            self._work = Path(self.options.work) if self.options.work else self._own_folder()
         return CsvCopies(self.options, self._work)
+
+    def _own_folder(self) -> Path:
+        self._folder = PrivateFolder(machine_place())
+        return self._folder.path
 
     def _shown(self, at: Mapping[Relation, TableSnapshot]) -> Shown:
         return Shown({relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}, self._watched)
@@ -315,9 +319,9 @@ class FilesSource(Source):
     def close(self) -> None:
         self._held = None
         self._life.move(CLOSE)
-        if self._work is not None and not self.options.work:
-            shutil.rmtree(self._work, ignore_errors=True)
-        self._work = None
+        if self._folder is not None:
+            self._folder.close()
+        self._work = self._folder = None
 
 
 @dataclass
