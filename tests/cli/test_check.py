@@ -120,6 +120,9 @@ VIEWS = {
     "a name that Delta refuses": (("SELECT c.id AS `a b` FROM crm.customer c",), "cannot be stored in Delta", "AS a_b"),
     "twins": (("SELECT c.id AS a, c.name AS A FROM crm.customer c",), "are called A", "another name with AS"),
     "strategy": (("SELECT c.id FROM crm.customer c", "strategy = 'swep'"), "did you mean 'sweep'", "view extra"),
+    "a group that it cannot be in": (
+        ("SELECT c.id FROM crm.customer c", "strategy = 'eca', group = 'g'"), "shows states of its own", "out of the group",
+    ),
 }  # fmt: skip
 
 
@@ -132,6 +135,24 @@ def test_a_mistake_in_a_view(mistake: str, shop: Path) -> None:
     assert code == 2
     assert [word for word in words if word not in told] == [], told
     assert told.splitlines()[-1] == "not ready: 1 error, 0 warnings"
+
+
+@pytest.mark.parametrize("name", ["_weir", "_Auxiliary"])
+def test_a_view_with_the_name_of_a_folder_of_ours(name: str, shop: Path) -> None:
+    """Its table would lie among what Weir keeps in the warehouse."""
+    (shop / "views" / "extra.sql").write_text(f"CREATE MATERIALIZED VIEW {name} AS SELECT c.id FROM crm.customer c")
+    code, told = run(shop)
+    assert code == 2
+    assert f"views/extra.sql: '{name}' is a folder of Weir's own in the warehouse; rename the view" in told
+
+
+def test_a_folder_that_is_taken(shop: Path) -> None:
+    """Something that is no view's table lies where the view's would."""
+    (shop / "warehouse" / "open_orders").mkdir(parents=True)
+    (shop / "warehouse" / "open_orders" / "notes.txt").write_text("mine")
+    code, told = run(shop)
+    assert code == 2
+    assert "open_orders' is not empty (notes.txt): give the view a folder of its own" in told
 
 
 def test_a_join_without_an_equality(shop: Path) -> None:

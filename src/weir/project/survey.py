@@ -118,6 +118,14 @@ def sources_of(text: ViewText, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def named_sources(text: ViewText, known: Iterable[str]) -> list[str]:
+    """The same, where a view that names an unknown source is somebody else's trouble: it names none."""
+    try:
+        return sources_of(text, known)
+    except WeirError:
+        return []
+
+
 def _tables(definition: Definition) -> Iterator[exp.Table]:
     for _, select in read_selects(definition, read_header(definition).body):
         yield from select.find_all(exp.Table)
