@@ -48,6 +48,10 @@ class SchemaChanged(SourceError):
     """A table in use has changed its shape; nothing wrong was delivered. Names what changed and what to do."""
 
 
+class CannotWatch(SourceError):
+    """What is asked for cannot be watched as it is (rights, capture): names the table and what mends it."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A missing right, setting, key or index, with the SQL or setting that mends it; ``weir check`` reports them."""

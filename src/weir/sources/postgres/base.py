@@ -411,7 +411,9 @@ class PostgresBase(Source):
                 first = next((one for one in later if relation.table in one.tables), None)
                 self._late[relation] = first.snapshot if first is not None else None
                 parsed = parsed.tracing(first.tables if first is not None else {})
-        self._resume(parsed.only(relation.table for relation in self._watched))
+        for one in later:  # columns that only later positions know
+            parsed = parsed.tracing({name: trace for name, trace in one.tables.items() if name in parsed.tables})
+        self._resume(parsed.only({relation.table: watched.names for relation, watched in self._watched.items()}))
         if self._begins_now:
             self._wait_for_older()
 

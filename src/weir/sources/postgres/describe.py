@@ -13,7 +13,7 @@ from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, TableKeys, 
 from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import INSTALL
-from weir.sources.source import LOAD_AGAIN, Description, Finding, SourceError
+from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, SchemaChanged
 
 _SETTINGS = ("server_version", "server_encoding", "wal_level", "max_slot_wal_keep_size")
 _ROLE = """
@@ -231,17 +231,17 @@ def refuse_unusable(
 ) -> None:
     """Raises when a view cannot use these columns of this table: names what is in the way, and the way out."""
     if facts is None:
-        raise SourceError(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
+        raise SchemaChanged(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
     for name in names:
         column = facts.column(name)
         if column is None:
-            raise SourceError(f"{relation} has no column '{name}'")
+            raise SchemaChanged(f"{relation} has no column '{name}' (any more)")
         if not usable(column, kind):
-            raise SourceError(f"{relation}.{name} cannot be used by a view: its type is {why_unusable(column)}")
+            raise SchemaChanged(f"{relation}.{name} cannot be used by a view: its type is {why_unusable(column)}")
     wrong = [finding for finding in _rights(options, [facts]) if finding.severity == "error"]
     log = _publication_findings(connection, options, [facts]) if kind == "postgres" else ()
     for finding in (*wrong, *log):
-        raise SourceError(f"{relation}: {finding.problem}; run: {finding.remedy}")
+        raise CannotWatch(f"{relation}: {finding.problem}; run: {finding.remedy}")
 
 
 def _quoted(*names: Any) -> str:

@@ -20,7 +20,7 @@ from psycopg import sql
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
 from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
-from weir.sources.source import SourceError
+from weir.sources.source import CannotWatch, SourceError
 
 ROW_TRIGGER, TRUNCATE_TRIGGER = "weir_log", "weir_log_truncate"
 INSTALL = "an administrator of the database must run `weir capture install postgres-triggers`"
@@ -189,9 +189,9 @@ def refuse_unlogged(
     try:
         found = {name: facts for name, *facts, _ in _in_log(connection, options, table)}
     except psycopg.errors.InsufficientPrivilege as problem:
-        raise SourceError(f"{options.name}: no right to read schema '{options.log_schema}'; {INSTALL}") from problem
+        raise CannotWatch(f"{options.name}: no right to read schema '{options.log_schema}'; {INSTALL}") from problem
     for column in table.only(names):
         if found.get(f"c{column.number}") != [column.type_oid, column.type_modifier]:
-            raise SourceError(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {INSTALL}")
+            raise CannotWatch(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {INSTALL}")
     if not _triggers_on(connection, table):
-        raise SourceError(f"{options.name}: the log triggers of {table.name} are missing or disabled; {INSTALL}")
+        raise CannotWatch(f"{options.name}: the log triggers of {table.name} are missing or disabled; {INSTALL}")
