@@ -121,7 +121,7 @@ VIEWS = {
     "twins": (("SELECT c.id AS a, c.name AS A FROM crm.customer c",), "are called A", "another name with AS"),
     "strategy": (("SELECT c.id FROM crm.customer c", "strategy = 'swep'"), "did you mean 'sweep'", "view extra"),
     "a group that it cannot be in": (
-        ("SELECT c.id FROM crm.customer c", "strategy = 'eca', group = 'g'"), "shows states of its own", "out of the group",
+        ("SELECT c.id FROM crm.customer c", "strategy = 'eca', group = 'g'"), "states of its own", "out of the group",
     ),
 }  # fmt: skip
 
@@ -290,6 +290,22 @@ def test_a_table_that_is_not_published(
     assert code == 2
     assert told.count("is not published") == 1
     assert 'error    "public"."t" is not published\n           to mend it: ALTER PUBLICATION "part" ADD TABLE' in told
+
+
+def test_a_table_that_has_children(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a query would read there is not what its log tells: the view is refused, with the children's names."""
+    monkeypatch.setenv("WEIR_TEST_ADMIN", postgres.password)
+    with postgres.connect() as admin:
+        admin.execute("CREATE TABLE parent (id int PRIMARY KEY)")
+        admin.execute("CREATE TABLE child () INHERITS (parent)")
+    source = (
+        f'kind = "postgres"\ndsn = "postgresql://weir_admin@127.0.0.1:{postgres.port}/postgres"\n'
+        'password = "env:WEIR_TEST_ADMIN"\n'
+    )
+    code, told = run(project(tmp_path, source, "SELECT p.id FROM shop.parent p"))
+    assert code == 2
+    assert "views/v.sql: shop.parent cannot be read by a view: it has child tables (child)" in told
+    assert "ALTER TABLE child NO INHERIT parent" in told
 
 
 def test_settings_of_mariadb(tmp_path: Path) -> None:

@@ -75,7 +75,17 @@ class Survey:
         try:
             return parse_view(text.text, self.catalog)
         except ViewError as problem:
-            raise placed(self._with_types(problem), text.place) from None
+            raise placed(self._with_types(self._with_refusals(problem, text)), text.place) from None
+
+    def _with_refusals(self, problem: ViewError, text: ViewText) -> ViewError:
+        """A table that is there, but cannot be read exactly, is not simply unknown."""
+        name = problem.text[problem.start : problem.end].strip("`").lower()
+        for source in sources_of(text, self.specs):
+            for relation, why in self.descriptions[source].refused.items():
+                if relation.table.lower() == name and problem.problem.startswith("unknown table"):
+                    said = f"{relation} cannot be read by a view: {why}"
+                    return ViewError(said, "", problem.text, problem.start, problem.end)
+        return problem
 
     def _with_types(self, problem: ViewError) -> ViewError:
         """A column that is there, but has a type that no view can hold, is not simply unknown."""

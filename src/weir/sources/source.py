@@ -70,6 +70,7 @@ class Description:
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
     findings: tuple[Finding, ...] = ()
     rows: Mapping[Relation, int] = field(default_factory=dict)  # about so many, from the source's own statistics
+    refused: Mapping[Relation, str] = field(default_factory=dict)  # what looks like a table and cannot be read: why not
 
 
 @dataclass(frozen=True)

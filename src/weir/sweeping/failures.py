@@ -17,7 +17,8 @@ from weir.algebra.errors import WeirError
 from weir.sources.source import CannotWatch, LoadAgain, SchemaChanged, SourceError
 
 _LETTER = re.compile(r"weir-letter:([\w=-]+)")
-_KINDS = {kind.__name__: kind for kind in (LoadAgain, SchemaChanged, CannotWatch, SourceError, WeirError)}  # special ones first
+_SPECIAL_FIRST = (LoadAgain, SchemaChanged, CannotWatch, SourceError, WeirError)
+_KINDS = {kind.__name__: kind for kind in _SPECIAL_FIRST}
 
 
 class SourceFailed(WeirError):

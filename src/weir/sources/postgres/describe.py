@@ -9,7 +9,15 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.types import Column, Schema
-from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, TableKeys, read_keys, read_tables
+from weir.sources.postgres.catalogue import (
+    ColumnFacts,
+    TableFacts,
+    TableKeys,
+    has_children,
+    read_keys,
+    read_refused,
+    read_tables,
+)
 from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import PostgresOptions
 from weir.sources.postgres.trigger_log import INSTALL
@@ -29,7 +37,10 @@ OLDEST_VERSION = 130_000
 
 
 def describe(connection: PostgresConnection, options: PostgresOptions, kind: str, mark: str) -> Description:
-    facts = read_tables(connection, options.schema, mark)
+    every = read_tables(connection, options.schema, mark)
+    facts = [table for table in every if not table.children]
+    refused = read_refused(connection, options.name, options.schema)
+    refused |= {Relation(options.name, table.name): has_children(table) for table in every if table.children}
     keys = read_keys(connection, options.schema)
     settings = _settings(connection)
     if kind == "postgres":
@@ -39,7 +50,7 @@ def describe(connection: PostgresConnection, options: PostgresOptions, kind: str
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
     tables = tuple(_table(options.name, table, keys.get(table.name, TableKeys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
-    return Description(tables, unmapped, tuple(findings), _rows(connection, options))
+    return Description(tables, unmapped, tuple(findings), _rows(connection, options), refused)
 
 
 def usable(column: ColumnFacts, kind: str) -> bool:
@@ -186,12 +197,21 @@ def _publication_findings(
     yield from publication_problems(connection, options)
     for table in facts:
         name = _quoted(table.schema, table.name)
-        if table.name not in published:
+        if table.partition and table.name not in published and _publishes_roots(connection, options):
+            mend = f"ALTER PUBLICATION {publication} SET (publish_via_partition_root = false);"
+            yield Finding("error", f"the changes of {name} are published as its partitioned table's", mend, table.name)
+        elif table.name not in published:
             add = f"ALTER PUBLICATION {publication} ADD TABLE {name};"
             yield Finding("warning", f"{name} is not published", add, table.name)
         elif table.identity != "f":
             mend = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
             yield Finding("error", f"{name} does not log whole old rows", mend, table.name)
+
+
+def _publishes_roots(connection: PostgresConnection, options: PostgresOptions) -> bool:
+    found = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", (options.publication,))
+    row = found.fetchone()
+    return row is not None and bool(row[0])
 
 
 def publication_problems(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
@@ -232,6 +252,8 @@ def refuse_unusable(
     """Raises when a view cannot use these columns of this table: names what is in the way, and the way out."""
     if facts is None:
         raise SchemaChanged(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
+    if facts.children:
+        raise SchemaChanged(f"{relation} cannot be read by a view: {has_children(facts)}")
     for name in names:
         column = facts.column(name)
         if column is None:

@@ -48,6 +48,16 @@ _SCHEMA_MARK = """
 """
 
 
+# Of a partition: the ancestors that publish it, and whether its changes go out under their name.
+_KIN = """
+CASE WHEN c.relispartition THEN coalesce((SELECT string_agg(concat_ws('.', r.oid, r.xmin), ',' ORDER BY r.oid)
+  FROM pg_partition_ancestors(c.oid) a(relid) JOIN pg_publication_rel r ON r.prrelid = a.relid AND a.relid <> c.oid
+  JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = {publication}), '')
+  || coalesce((SELECT ' by root' FROM pg_publication p WHERE p.pubname = {publication} AND p.pubviaroot), '')
+ELSE '' END
+"""
+
+
 class PostgresSource(PostgresBase):
     """A PostgreSQL database read through a logical replication slot."""
 
@@ -60,6 +70,9 @@ class PostgresSource(PostgresBase):
     def _mark(self) -> sql.Composable:
         whole_schemas = self._connected().info.server_version >= SCHEMAS_SINCE
         return sql.SQL(_MARK + (_SCHEMA_MARK if whole_schemas else "")).format(publication=self.options.publication)
+
+    def _kin(self) -> sql.Composable:
+        return sql.SQL(_KIN).format(publication=self.options.publication)
 
     # -- the slot ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
 from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, LoadAgain, SchemaChanged
 from weir.sources.sqlite.capture import INSTALL, active, fault, obstacle
-from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, read_shape, table_names
+from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, no_tables, read_shape, table_names
 
 
 def describe(database: sqlite3.Connection, source: str, path: str) -> Description:
@@ -26,6 +26,7 @@ def describe(database: sqlite3.Connection, source: str, path: str) -> Descriptio
         {Relation(source, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
         tuple(findings),
         {Relation(source, shape.name): rows for shape in shapes if (rows := about_rows(database, shape)) is not None},
+        {Relation(source, name): why for name, why in no_tables(database).items()},
     )
 
 
