@@ -16,6 +16,7 @@ from weir.algebra.types import Schema
 from weir.algebra.view import View, needed_schemas
 from weir.operation.acceptance import Acceptance
 from weir.operation.check_report import ERROR, OK, WARNING, Line, Report, Section, in_plural
+from weir.operation.identity import owner_of
 from weir.operation.machine_checks import check_spark, check_warehouse
 from weir.operation.remedies import full_remedy, index_statement
 from weir.planning.routes import Hop, routes
@@ -32,19 +33,22 @@ def check(project: Project) -> Report:
     """Connects to every source of the project."""
     found: dict[str, Description] = {}
     failures: dict[str, str] = {}
-    for name, spec in project.sources.items():
+    warehouse = check_warehouse(project)
+    tables = _tables(project, warehouse)
+    owner = owner_of(tables.path, tables.storage) if tables is not None else ""
+    specs = {name: spec.owned_by(owner) for name, spec in project.sources.items()}
+    for name, spec in specs.items():
         try:
             found[name] = ask_description(spec)
         except WeirError as problem:
             failures[name] = str(problem)
-    survey = Survey(project.sources, found)
-    warehouse = check_warehouse(project)
-    rules = Acceptance(survey, _tables(project, warehouse), project.run.max_batch)
+    survey = Survey(specs, found)
+    rules = Acceptance(survey, tables, project.run.max_batch)
     views = [_Checked.of(rules, text) for text in project.views.values()]
     needed = needed_schemas(each.view for each in views if each.view is not None)
     sources = [
         Section(f"source {name} ({spec.kind}, {spec.place})", tuple(_source(spec, found.get(name), needed, failures)))
-        for name, spec in project.sources.items()
+        for name, spec in specs.items()
     ]
     machine = (warehouse, check_spark(project.spark))
     return Report((*_empty(project), *sources, *(each.section for each in views), *machine))

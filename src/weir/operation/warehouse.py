@@ -34,6 +34,7 @@ from weir.operation.acceptance import Acceptance, all_refused
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
+from weir.operation.identity import take_identity
 from weir.operation.locking import FOLDER, RunnerLock
 from weir.operation.metrics import MetricsServer
 from weir.operation.status import status_of, with_outsiders, write_status
@@ -77,6 +78,7 @@ class Warehouse:
         self._engine: Engine | None = None
         self._care: Care | None = None
         self._absent: Absent | None = None
+        self._owner = ""  # the warehouse's mark at its sources
         self._refused: dict[str, WeirError] = {}  # views that cannot be run as they are
         self._resources = ExitStack()
         self._survey: Survey | None = None
@@ -211,7 +213,10 @@ class Warehouse:
             self._survey = self._absent.survey
             units = self._units(names, set())
             missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
-            engine.admit(units, {source: Channel(self.sources[source], self.spark) for source in missing})
+            engine.admit(units, {source: self._channel(source) for source in missing})
+
+    def _channel(self, source: str) -> Channel:
+        return Channel(self.sources[source].owned_by(self._owner), self.spark)
 
     def _pause(self, report: RoundReport, gather: bool) -> None:
         """``gather``: until changes may have gathered for a larger batch; not for who waits for the end."""
@@ -313,7 +318,8 @@ class Warehouse:
         if len(self._refused) == len(self.views):
             raise all_refused(self._refused)
         used = dict.fromkeys(source for unit in units for source in unit.sources)
-        channels = {name: Channel(self.sources[name], self.spark) for name in used}
+        self._owner = take_identity(self.path, self._tables.storage)
+        channels = {name: self._channel(name) for name in used}
         tasks = int(self._settings.get("spark.default.parallelism", 0)) or os.cpu_count() or 2
         host = self._settings.get("spark.driver.host") or driver_address(self.spark)
         keys = self.run_keys

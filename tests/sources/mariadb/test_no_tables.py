@@ -9,7 +9,10 @@ from weir.algebra.catalog import Relation
 from weir.sources.source import CannotWatch, SchemaChanged
 
 T = Relation("shop", "t")
-PARTITIONED = "CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (10), PARTITION q VALUES LESS THAN MAXVALUE)"  # noqa: E501
+PARTITIONED = (
+    "CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY RANGE (a)"
+    " (PARTITION p VALUES LESS THAN (10), PARTITION q VALUES LESS THAN MAXVALUE)"
+)
 
 
 def test_what_cannot_be_read_is_told_apart(place: Place) -> None:
@@ -24,7 +27,10 @@ def test_what_cannot_be_read_is_told_apart(place: Place) -> None:
     described = source.describe()
     told = {relation.table: why for relation, why in described.refused.items()}
     assert {table.relation.table for table in described.tables} == {"plain"}
-    words = {"seen": "it is a view", "numbers": "SEQUENCE", "old": "MyISAM", "safe": "Aria", "both_": "MRG_MyISAM", "short": "MEMORY"}  # noqa: E501
+    words = {
+        "seen": "it is a view", "numbers": "SEQUENCE", "old": "MyISAM", "safe": "Aria", "both_": "MRG_MyISAM",
+        "short": "MEMORY",
+    }  # fmt: skip
     assert {name: word for name, word in words.items() if word not in told[name]} == {}
     with pytest.raises(CannotWatch, match="its engine MyISAM has no snapshots: ALTER TABLE `old` ENGINE = InnoDB"):
         source.watch({Relation("shop", "old"): ("a",)})
@@ -66,7 +72,10 @@ def test_rows_that_go_with_a_partition(place: Place, statement: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["ALTER TABLE t EXCHANGE PARTITION p WITH TABLE other", "ALTER TABLE t CONVERT TABLE other TO PARTITION r VALUES LESS THAN (20)"],  # noqa: E501
+    [
+        "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE other",
+        "ALTER TABLE t CONVERT TABLE other TO PARTITION r VALUES LESS THAN (20)",
+    ],
 )
 def test_a_table_that_becomes_a_partition(place: Place, statement: str) -> None:
     """Its rows go into another table without a word in the log."""

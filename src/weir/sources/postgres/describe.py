@@ -9,6 +9,7 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.types import Column, Schema
+from weir.sources.ownership import is_foreign
 from weir.sources.postgres.catalogue import (
     ColumnFacts,
     TableFacts,
@@ -20,7 +21,7 @@ from weir.sources.postgres.catalogue import (
 )
 from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.postgres.trigger_log import INSTALL
+from weir.sources.postgres.trigger_log import INSTALL, foreign_log, reader_of
 from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, SchemaChanged
 
 _SETTINGS = ("server_version", "server_encoding", "wal_level", "max_slot_wal_keep_size")
@@ -149,20 +150,37 @@ def _replication(
     yield from _publication_findings(connection, options, facts)
 
 
+_SLOTS = """
+SELECT slot_name, wal_status, active, pg_current_wal_lsn() - restart_lsn FROM pg_replication_slots
+WHERE plugin = 'pgoutput' AND database = current_database() AND (slot_name = %s OR starts_with(slot_name, %s))
+"""
+
+
 def _slot_findings(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
-    slot = connection.execute(
-        "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", (options.slot,)
-    ).fetchone()
-    if slot is not None and slot[0] == "lost":
-        yield Finding("error", f"the slot '{options.slot}' is lost", LOAD_AGAIN)
-    if slot is not None and slot[0] == "unreserved":
+    rows = connection.execute(_SLOTS, (options.slot, f"{options.slot}_")).fetchall()
+    slots = {name: (status, active, kept) for name, status, active, kept in rows}
+    status = slots[options.own_slot][0] if options.own_slot in slots else ""
+    if status == "lost":
+        yield Finding("error", f"the slot '{options.own_slot}' is lost", LOAD_AGAIN)
+    if status == "unreserved":
         remedy = "run Weir, or raise max_slot_wal_keep_size"
-        yield Finding("warning", f"the slot '{options.slot}' is about to be lost", remedy)
+        yield Finding("warning", f"the slot '{options.own_slot}' is about to be lost", remedy)
+    yield from _idle_slots({name: kept for name, (_, active, kept) in slots.items() if not active}, options)
     taken = connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone()
     limit = connection.execute("SELECT current_setting('max_replication_slots')::int8").fetchone()
-    if slot is None and taken and limit and taken[0] >= limit[0]:
+    if options.own_slot not in slots and taken and limit and taken[0] >= limit[0]:
         remedy = "ALTER SYSTEM SET max_replication_slots = 20;  -- then restart the server"
         yield Finding("error", "all replication slots are taken", remedy)
+
+
+def _idle_slots(kept: dict[str, Any], options: PostgresOptions) -> Iterator[Finding]:
+    """Nobody but their users can tell a project that is stopped from one that is no more."""
+    others = {name: int(size or 0) for name, size in kept.items() if name != options.own_slot}
+    if others and options.owner:
+        listed = ", ".join(f"'{name}' ({size / 2**20:,.0f} MB of log)" for name, size in sorted(others.items()))
+        drop = f"SELECT pg_drop_replication_slot('{max(others, key=lambda name: others[name])}');"
+        problem = f"nobody reads the slots {listed} now: of warehouses that are stopped, or are no more"
+        yield Finding("warning", problem, f"keep those that are still needed; drop the others: {drop}")
 
 
 def published_tables(connection: PostgresConnection, options: PostgresOptions) -> set[str] | None:
@@ -236,6 +254,8 @@ def _trigger_log(connection: PostgresConnection, options: PostgresOptions) -> It
     present = connection.execute("SELECT to_regclass(%s)", (_quoted(options.log_schema, "trimmed"),)).fetchone()
     if present is not None and present[0] is None:
         yield Finding("error", f"there is no trigger log in schema '{options.log_schema}'", INSTALL)
+    elif is_foreign(options.owner, found := reader_of(connection, options)):
+        yield Finding("error", *foreign_log(options, found or ""))
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------

@@ -10,17 +10,21 @@ from collections.abc import Iterator, Sequence
 
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
+from weir.sources.ownership import is_foreign
 from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, LoadAgain, SchemaChanged
 from weir.sources.sqlite.capture import INSTALL, active, fault, obstacle
 from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, no_tables, read_shape, table_names
+from weir.sources.sqlite.reader import foreign_log, reader_of
 
 
-def describe(database: sqlite3.Connection, source: str, path: str) -> Description:
+def describe(database: sqlite3.Connection, source: str, path: str, owner: str = "") -> Description:
     """All tables, with what is missing before they can be watched."""
     shapes = [shape for name in table_names(database) if (shape := read_shape(database, name))]
     findings = [finding for shape in shapes for finding in _findings(database, shape)]
     if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         findings.insert(0, Finding("error", f"{path} is not in WAL mode", INSTALL))
+    if is_foreign(owner, found := reader_of(database)):
+        findings.insert(0, Finding("error", *foreign_log(path, found or "")))
     return Description(
         tuple(shape.described(source) for shape in shapes),
         {Relation(source, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
