@@ -378,6 +378,8 @@ class Warehouse:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
         engine = self._started(())
+        for name in (name for name in names if name in self._refused):
+            raise WeirError(f"view {name} cannot be audited now: {self._refused[name]}")
         self._guests += 1
         try:
             with self._turn:

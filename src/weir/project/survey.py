@@ -80,8 +80,9 @@ class Survey:
     def _with_refusals(self, problem: ViewError, text: ViewText) -> ViewError:
         """A table that is there, but cannot be read exactly, is not simply unknown."""
         name = problem.text[problem.start : problem.end].strip("`").lower()
-        for source in sources_of(text, self.specs):
-            for relation, why in self.descriptions[source].refused.items():
+        named = sources_of(text, self.specs)
+        for description in (self.descriptions[source] for source in named if source in self.descriptions):
+            for relation, why in description.refused.items():
                 if relation.table.lower() == name and problem.problem.startswith("unknown table"):
                     said = f"{relation} cannot be read by a view: {why}"
                     return ViewError(said, "", problem.text, problem.start, problem.end)

@@ -165,7 +165,10 @@ def _slot_findings(connection: PostgresConnection, options: PostgresOptions) -> 
     if status == "unreserved":
         remedy = "run Weir, or raise max_slot_wal_keep_size"
         yield Finding("warning", f"the slot '{options.own_slot}' is about to be lost", remedy)
-    yield from _idle_slots({name: kept for name, (_, active, kept) in slots.items() if not active}, options)
+    ours = (options.own_slot, "" if options.own_slot in slots else options.slot)  # or from before slots had a mark
+    idle = {name: int(kept or 0) for name, (_, active, kept) in slots.items() if not active and name not in ours}
+    if idle and options.owner:
+        yield _idle_slots(idle)
     taken = connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone()
     limit = connection.execute("SELECT current_setting('max_replication_slots')::int8").fetchone()
     if options.own_slot not in slots and taken and limit and taken[0] >= limit[0]:
@@ -173,14 +176,12 @@ def _slot_findings(connection: PostgresConnection, options: PostgresOptions) -> 
         yield Finding("error", "all replication slots are taken", remedy)
 
 
-def _idle_slots(kept: dict[str, Any], options: PostgresOptions) -> Iterator[Finding]:
+def _idle_slots(kept: dict[str, int]) -> Finding:
     """Nobody but their users can tell a project that is stopped from one that is no more."""
-    others = {name: int(size or 0) for name, size in kept.items() if name != options.own_slot}
-    if others and options.owner:
-        listed = ", ".join(f"'{name}' ({size / 2**20:,.0f} MB of log)" for name, size in sorted(others.items()))
-        drop = f"SELECT pg_drop_replication_slot('{max(others, key=lambda name: others[name])}');"
-        problem = f"nobody reads the slots {listed} now: of warehouses that are stopped, or are no more"
-        yield Finding("warning", problem, f"keep those that are still needed; drop the others: {drop}")
+    listed = ", ".join(f"'{name}' ({size / 2**20:,.0f} MB of log)" for name, size in sorted(kept.items()))
+    drop = f"SELECT pg_drop_replication_slot('{max(kept, key=lambda name: kept[name])}');"
+    problem = f"nobody reads the slots {listed} now: they are of warehouses that are stopped, or are no more"
+    return Finding("warning", problem, f"keep those that are still needed; drop the others: {drop}")
 
 
 def published_tables(connection: PostgresConnection, options: PostgresOptions) -> set[str] | None:
