@@ -81,6 +81,7 @@ class Accepted:
     refused: dict[str, WeirError] = field(default_factory=dict)
 
     def add(self, name: str, members: Iterable[ViewText], make: Callable[[], Unit]) -> None:
+        """Views that commit together: one that is refused keeps the others of its group from running."""
         try:
             self.units.append(make())
         except Exception as problem:
