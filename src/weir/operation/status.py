@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from weir.operation.control import NoRunner, ask_runner
 from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
 from weir.rounds.engine import Engine
-from weir.rounds.units import WAITING, Unit
+from weir.rounds.units import FAILED, WAITING, Unit
 from weir.rounds.views import Gap, ViewTables, gaps_of
 
 STATUS = "status.json"
@@ -89,13 +89,17 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
     }
 
 
-def with_absent(document: dict[str, Any], absent: Absent, tables: ViewTables) -> dict[str, Any]:
-    """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
+def with_outsiders(
+    document: dict[str, Any], absent: Absent, refused: Mapping[str, WeirError], tables: ViewTables
+) -> dict[str, Any]:
+    """Beside what the engine knows: views that are refused or wait outside it, and the sources that do not answer."""
     unknown: dict[str, Any] = {"strategy": "", "level": "", "lag": None, "arrival": 0, "gaps": []}
     unknown |= dict.fromkeys(("transactions", "queue", "commits"), 0)
+    outside = {name: (WAITING, problem) for name, problem in absent.problems.items()}
+    outside |= {name: (FAILED, str(problem)) for name, problem in refused.items()}
     views = [
-        {**unknown, **_resting(name, tables), "state": WAITING, "problem": problem}
-        for name, problem in absent.problems.items()
+        {**unknown, **_resting(name, tables), "state": state, "problem": problem}
+        for name, (state, problem) in outside.items()
     ]
     known = {source["name"] for source in document["sources"]}
     sources = [

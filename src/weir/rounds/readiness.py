@@ -1,7 +1,8 @@
 """Which sources can be visited and which units can take part in a round; what happens to those that cannot.
 
-A source that is down is tried again with growing pauses; its views wait, the others go on. A source that cannot go on
-as it is (its log no longer reaches back, a table has another shape) stops its views, with what to do. A unit that waits
+A source that is down is tried again with growing pauses; its views wait, the others go on. What cannot go on as it is
+(its log no longer reaches back, a table has another shape) stops the views that it concerns (``concerns``), with what
+to do. A unit that waits
 holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
 their units.
 """
@@ -12,25 +13,28 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.rounds.channels import Channel
+from weir.rounds.concerns import TROUBLE, concerned, needed_at, way_out
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
-from weir.sources.source import LoadAgain, SchemaChanged, Source
+from weir.sources.source import CannotWatch, Source
 from weir.sweeping.failures import SourceFailed, explained
 
 log = logging.getLogger("weir")
 T = TypeVar("T")
+_PAUSE = 1.0  # seconds that a new unit lets others go first
 
 
 class Readiness:
     """The state of sources and units."""
 
     def __init__(
-        self, channels: Mapping[str, Channel], units: Sequence[Unit], schemas: Mapping[Relation, Schema]
+        self, channels: Mapping[str, Channel], units: Sequence[Unit], schemas: dict[Relation, Schema]
     ) -> None:
         self.channels, self.units, self.schemas = channels, units, schemas
 
@@ -71,6 +75,9 @@ class Readiness:
 
     def _opening(self, name: str) -> Callable[[Source], None]:
         """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now."""
+        for relation in [relation for relation in self.schemas if relation.source == name]:
+            del self.schemas[relation]  # what units needed that have stopped may not be there any more
+        self.schemas.update(needed_at(name, self.live_units()))
         columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
         units = [unit for unit in self.live_units() if name in unit.positions]
 
@@ -102,17 +109,36 @@ class Readiness:
     def blame(self, channel: Channel, problem: WeirError) -> None:
         """The source has failed."""
         units = [unit for unit in self.live_units() if channel.name in unit.sources]
-        if isinstance(problem, LoadAgain | SchemaChanged):
-            channel.give_up()
-            for unit in units:
-                views = " ".join(f"--reload {view.name}" for view in unit.views)
-                self.stop_unit(unit, WeirError(f"{problem}: weir run {views}"))
+        if isinstance(problem, TROUBLE) and self._stop_concerned(channel, units, problem):
             return
         if channel.problem is None:
             log.warning("%s; its views wait, and go on when it is back", problem)
         channel.fail(problem)
         for unit in units:
             unit.interrupt(f"waits for source {channel.name}: {problem}")
+
+    def _stop_concerned(self, channel: Channel, units: Sequence[Unit], problem: WeirError) -> bool:
+        """Stops those of a source's units that cannot go on, and lets the others begin anew; False: it is the source's
+        own trouble.
+        """
+        anew = {unit.name for unit in units if unit.state == NEW}
+        channel.give_up()
+        for unit in units:
+            unit.interrupt(f"waits for source {channel.name}: {problem}")
+        try:
+            found = channel.call(partial(concerned, units=units)).result() if len(units) > 1 else {}
+        except WeirError:
+            return False  # it is away
+        if isinstance(problem, CannotWatch) and len(found) in (0, len(units)):
+            return False
+        if not found and 0 < len(anew) < len(units):  # those that are loaded go first: what came before is theirs
+            for unit in units:
+                unit.interrupt(unit.problem, _PAUSE if unit.name in anew else 0.0)
+            return True
+        for unit in units:
+            if unit.name in found or not found:
+                self.stop_unit(unit, way_out(unit, found.get(unit.name, problem)))
+        return True
 
     def trouble(self, unit: Unit, problem: Exception) -> None:
         """A unit could not be brought on: its views wait for the source that is to blame, or stop."""

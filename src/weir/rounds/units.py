@@ -40,6 +40,7 @@ class Unit:
 
     name: str
     views: list[MaintainedView]
+    anew: bool = False  # to be loaded, whatever its tables hold
     problem: str = ""
     retry_at: float = 0.0
     positions: dict[str, Position] = field(default_factory=dict)  # of what its algorithms have received
@@ -100,7 +101,7 @@ class Unit:
         self.durable = dict(store.positions())
         self.positions = dict(self.durable)
         self._life.happens(RECOVERED)
-        self.problem = ""
+        self.problem, self.anew = "", False
 
     def interrupt(self, why: str, pause: float = 0.0) -> None:
         """It waits, at least so many seconds; one that has failed stays so."""
@@ -113,7 +114,7 @@ class Unit:
         """Back from its tables, or to be loaded where they are not there."""
         self._life.happens(REVIVED)
         self.forget()
-        if self.loaded:
+        if not self.anew and self.loaded:
             self.recover()
 
     def stop(self, problem: WeirError) -> None:

@@ -134,6 +134,15 @@ class MaintainedView:
                 f"from the sources: weir run --reload {self.name} (or give the new view another name)"
             )
 
+    def check_auxiliary(self, store: ViewStore) -> None:
+        """Refuses a table that was kept without what the strategy needs beside it."""
+        kept = json.loads(store.head.notes.get(AUXILIARY_NOTE, "{}"))
+        if store.head.transaction and not kept and self.queries().keys() - {""}:
+            raise DefinitionChanged(
+                f"view {self.name} was kept without the auxiliary views that strategy {self.choice.strategy} needs; "
+                f"load it again from the sources: weir run --reload {self.name}"
+            )
+
     @property
     def loaded(self) -> bool:
         """Whether its table holds rows that belong to known positions."""
@@ -189,11 +198,7 @@ class MaintainedView:
         for name, folder in folders.items():
             if name not in self.auxiliary and (found := self.tables.open(AUXILIARY, self.name, folder)):
                 self.auxiliary[name] = found
-        if self.queries().keys() - folders.keys() - {""} and not folders:
-            raise DefinitionChanged(
-                f"view {self.name} was kept without the auxiliary views that strategy {self.choice.strategy} needs; "
-                f"load it again from the sources: weir run --reload {self.name}"
-            )
+        self.check_auxiliary(self.store)
         content = {name: _content(self.auxiliary[name]) for name in folders} or None
         algorithm = self.choice.algorithm(self.view, content, **self.choice.options)
         algorithm.delegated = frozenset(algorithm.facts.delegates)

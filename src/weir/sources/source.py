@@ -48,6 +48,10 @@ class SchemaChanged(SourceError):
     """A table in use has changed its shape; nothing wrong was delivered. Names what changed and what to do."""
 
 
+class CannotWatch(SourceError):
+    """What is asked for cannot be watched as it is (rights, capture): names the table and what mends it."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A missing right, setting, key or index, with the SQL or setting that mends it; ``weir check`` reports them."""
@@ -66,6 +70,7 @@ class Description:
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
     findings: tuple[Finding, ...] = ()
     rows: Mapping[Relation, int] = field(default_factory=dict)  # about so many, from the source's own statistics
+    refused: Mapping[Relation, str] = field(default_factory=dict)  # what looks like a table and cannot be read: why not
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from weir.algebra.errors import WeirError
-from weir.sources.source import LoadAgain, SchemaChanged, SourceError
+from weir.sources.source import CannotWatch, LoadAgain, SchemaChanged, SourceError
 
 _LETTER = re.compile(r"weir-letter:([\w=-]+)")
-_KINDS = {kind.__name__: kind for kind in (LoadAgain, SchemaChanged, SourceError, WeirError)}  # special ones first
+_SPECIAL_FIRST = (LoadAgain, SchemaChanged, CannotWatch, SourceError, WeirError)
+_KINDS = {kind.__name__: kind for kind in _SPECIAL_FIRST}
 
 
 class SourceFailed(WeirError):

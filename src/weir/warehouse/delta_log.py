@@ -97,7 +97,7 @@ class DeltaLog:
     @classmethod
     def create(cls, place: Place, schema: Schema, name: str, hash_bits: int) -> DeltaLog:
         """Version 0: the columns and no rows."""
-        _refuse_occupied(place)
+        refuse_occupied(place)
         configuration = {LAYOUT: OUR_LAYOUT, COLUMNS: str(schema), HASH_BITS: str(hash_bits)}
         configuration |= {"delta.enableExpiredLogCleanup": "false"}  # what is forgotten is Weir's decision
         record = Record(CREATE, {}, last_arrival=0, transaction=0, token=uuid.uuid4().hex)
@@ -229,7 +229,7 @@ def open_table(place: Place, version: int | None = None) -> DeltaTable:
         ) from problem
 
 
-def _refuse_occupied(place: Place) -> None:
+def refuse_occupied(place: Place) -> None:
     """What a process that was killed while creating has left in the log's folder is no table, and is written over."""
     try:
         found = [name for name in place.listing() if not name.startswith(f"{LOG}/")]

@@ -38,6 +38,7 @@ from weir.sources.mysql.wire import LOST, is_lost
 from weir.sources.source import (
     LOAD_AGAIN,
     Answers,
+    CannotWatch,
     Description,
     Load,
     Partition,
@@ -106,21 +107,21 @@ class MysqlSource(Source):
         known = self._tables.get(relation.table)
         if known is None:
             there = ", ".join(sorted(self._tables)) or "none that this account may read"
-            raise SourceError(
+            raise SchemaChanged(
                 f"source {self.name} has no table '{relation.table}' in database {self.options.database}; tables: "
                 f"{there}"
             )
         if known.refusal:
-            raise SourceError(f"table {relation} cannot be used: {known.refusal}")
+            raise CannotWatch(f"table {relation} cannot be used: {known.refusal}")
         types = tuple(self._usable_type(relation, known, name) for name in names)
         needed = tuple(known.columns[name] for name in names)
         return WatchedMysqlTable(relation, needed, types, tuple(known.columns.values()))
 
     def _usable_type(self, relation: Relation, known: Known, name: str) -> Type:
         if name not in known.columns:
-            raise SourceError(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
+            raise SchemaChanged(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
         if isinstance(type_ := our_type(known.columns[name]), str):
-            raise SourceError(f"column {relation}.{name} cannot be used: its type is {type_}")
+            raise SchemaChanged(f"column {relation}.{name} cannot be used: its type is {type_}")
         return type_
 
     # -- first load ---------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, RELEASE, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.postgres.catalogue import (
+    CHILDREN,
     TableFacts,
     TableKeys,
     WatchedPostgresTable,
@@ -66,7 +67,8 @@ SELECT pg_current_snapshot()::text, {export}
 # The watched columns' shape: compared as text, read in full only when it differs.
 _SHAPE = """
 SELECT string_agg(concat_ws(' ', c.oid, c.relname, c.relnamespace, c.relfilenode, {mark}, a.attname, a.attnum,
-                            a.atttypid, a.atttypmod, a.attisdropped, a.xmin), ';' ORDER BY c.oid, a.attnum)
+                            a.atttypid, a.atttypmod, a.attisdropped, a.xmin, {kin}, {children}),
+                  ';' ORDER BY c.oid, a.attnum)
     || coalesce((SELECT string_agg(concat_ws(' ', e.oid, e.xmin), ';' ORDER BY e.oid) FROM pg_enum e
                  WHERE e.enumtypid = ANY({enumerations}::oid[])), '')
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE (a.attrelid, a.attnum) IN (VALUES {pairs})
@@ -112,7 +114,7 @@ class PostgresBase(Source):
         self._watched: dict[Relation, WatchedPostgresTable] = {}
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
-        self._shape_text = self._marks = ""
+        self._shape_text = self._marks = self._kins = ""
         self._labels: dict[tuple[Relation, str], list[str]] = {}  # of enumerations, where they were read anew
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
@@ -131,6 +133,10 @@ class PostgresBase(Source):
     @abstractmethod
     def _mark(self) -> sql.Composable:
         """SQL over a table ``c`` of pg_class that changes whenever its change log could have missed something."""
+
+    def _kin(self) -> sql.Composable:
+        """The same for what a partition's change log owes to its ancestors; empty where there is nothing."""
+        return sql.SQL("''")
 
     @abstractmethod
     def _log_prepare(self, connection: PostgresConnection) -> int:
@@ -184,7 +190,9 @@ class PostgresBase(Source):
             raise SourceError(f"{self.name}: {'; '.join(NO_ENCODING_PROBLEM)}")
         with named_errors(self.options, "reading the catalogue"):
             self._marks = self._mark_text()
-            found = relation_facts(self.name, read_tables(connection, self.options.schema, self._marks))
+            self._kins = self._kin().as_string(connection)
+            tables = read_tables(connection, self.options.schema, self._marks, kin=self._kins)
+            found = relation_facts(self.name, tables)
             keys = read_keys(connection, self.options.schema)
             for relation, names in columns.items():
                 refuse_unusable(relation, found.get(relation), names, self.options, self.kind, connection)
@@ -212,7 +220,8 @@ class PostgresBase(Source):
         oids = [(oid, number) for oid, of_table in numbers.items() for number in of_table]
         pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
         enumerations = sorted({c.enumeration for w in self._watched.values() for c in w.columns if c.enumeration})
-        text = sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs, enumerations=sql.Literal(enumerations))
+        own = {"mark": self._mark(), "kin": self._kin(), "children": sql.SQL(CHILDREN)}
+        text = sql.SQL(_SHAPE).format(**own, pairs=pairs, enumerations=sql.Literal(enumerations))
         return text.as_string(self._connected()) if oids else ""
 
     def _lock(self, statement: sql.Composable) -> sql.Composable:
@@ -368,7 +377,7 @@ class PostgresBase(Source):
 
     def _facts(self, connection: PostgresConnection) -> list[TableFacts]:
         oids = [watched.facts.oid for watched in self._watched.values()]
-        return read_tables(connection, self.options.schema, self._marks, oids)
+        return read_tables(connection, self.options.schema, self._marks, oids, self._kins)
 
     def _settled_moment(self, connection: PostgresConnection, after: int) -> OpenSnapshot:
         """A snapshot in which every transaction up to ``after`` has ended."""
@@ -411,7 +420,9 @@ class PostgresBase(Source):
                 first = next((one for one in later if relation.table in one.tables), None)
                 self._late[relation] = first.snapshot if first is not None else None
                 parsed = parsed.tracing(first.tables if first is not None else {})
-        self._resume(parsed.only(relation.table for relation in self._watched))
+        for one in later:  # columns that only later positions know
+            parsed = parsed.tracing({name: trace for name, trace in one.tables.items() if name in parsed.tables})
+        self._resume(parsed.only({relation.table: watched.names for relation, watched in self._watched.items()}))
         if self._begins_now:
             self._wait_for_older()
 

@@ -26,6 +26,7 @@ from weir.algebra.hops import Lookup
 from weir.algebra.quoting import double_quoted
 from weir.algebra.types import Schema
 from weir.sources.life import CLOSE, END_LOAD, HOLD, LOAD, LOOK, READ, RELEASE, RESUME, VISIT, WATCH, SourceLife
+from weir.sources.ownership import is_foreign
 from weir.sources.source import (
     LOAD_AGAIN,
     Answers,
@@ -46,6 +47,7 @@ from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for
 from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
+from weir.sources.sqlite.reader import claim, reader_of
 from weir.sources.sqlite.rows import as_table, fetch
 from weir.sources.sqlite.wal import WalPlace, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
@@ -114,7 +116,7 @@ class SqliteSource(Source):
 
     def describe(self) -> Description:
         with self._reading() as database:
-            return describe(database, self.name, self.path)
+            return describe(database, self.name, self.path, self.options.owner)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         self.end_load()
@@ -192,6 +194,7 @@ class SqliteSource(Source):
     def load(self) -> Load:
         with self._life.during(LOAD), self._told():
             self.end_load()
+            self._claim()
             snapshot = self._load = self._begin()
             parts = [part for relation in self._watched for part in self._parts(snapshot.database, relation)]
             self._position, self._begins = (snapshot.head.epoch, snapshot.head.clock), {}
@@ -251,7 +254,15 @@ class SqliteSource(Source):
         """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
         with self._life.during(RESUME):
             self.end_load()
+            with self._told():
+                self._claim()
             self._resume(position, boundaries)
+
+    def _claim(self) -> None:
+        """Whoever reads the log also trims it, so it is one reader's."""
+        if self.options.owner:
+            with closing(connect(self.path, self.options.busy_seconds)) as database:
+                claim(database, self.options)
 
     def _resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition]) -> None:
         at = self._parsed(position)
@@ -399,7 +410,7 @@ class SqliteSource(Source):
         number = self.order(position)
         with self._told(), closing(connect(self.path, LOCK_SECONDS)) as database:
             try:
-                while _trim(database, number):
+                while not is_foreign(self.options.owner, reader_of(database)) and _trim(database, number):
                     pass
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error):
