@@ -15,6 +15,7 @@ It works in a Spark session of its own, or in one that is given (a notebook's, a
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -49,9 +50,11 @@ from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
 from weir.rounds.views import MaintainedView, ViewTables
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
+from weir.warehouse.errors import StoreError
 from weir.warehouse.record import NOW, AsOf
 from weir.warehouse.store import ViewStore
 
+log = logging.getLogger("weir")
 OnRound = Callable[[RoundReport], None]
 
 
@@ -77,6 +80,7 @@ class Warehouse:
         self._engine: Engine | None = None
         self._care: Care | None = None
         self._absent: Absent | None = None
+        self._again: set[str] = set()  # views that are to be loaded again when they begin
         self._resources = ExitStack()
         self._survey: Survey | None = None
         self._stopping = threading.Event()
@@ -210,7 +214,7 @@ class Warehouse:
         """Views whose sources answer now."""
         if self._absent is not None and (names := self._absent.admitted()):
             self._survey = self._absent.survey
-            units = self._units(names, set())
+            units = self._units(names, self._again)
             missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
             engine.admit(units, {source: Channel(self.sources[source], self.spark) for source in missing})
 
@@ -286,6 +290,7 @@ class Warehouse:
         try:
             if "://" not in self.path:
                 clear_scratch(self._scratch())
+            self._again = again
             self._engine = self._make_engine(again)
             self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
@@ -319,7 +324,9 @@ class Warehouse:
         return Engine(self.spark, channels, units, settings)
 
     def _units(self, names: Iterable[str], reload: set[str]) -> list[Unit]:
+        """A unit whose tables cannot be gone on with has failed, and says so; the others are not its business."""
         groups: dict[str, list[MaintainedView]] = {}
+        again = self._with_mates(reload)
         for name in names:
             view = self.parsed_view(name)
             choice = choose(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
@@ -330,13 +337,18 @@ class Warehouse:
                     f"view {name} is in group '{group}', but its strategy {choice.strategy} shows states of its own; "
                     f"use one of {possible}, or take it out of the group"
                 )
-            made = MaintainedView(view, choice, self._tables, name in reload)
+            made = MaintainedView(view, choice, self._tables, name in again)
             groups.setdefault(f"group {group}" if group else name, []).append(made)
         units = [Unit(name, views) for name, views in groups.items()]
         for unit in units:
-            if unit.loaded and not reload & {view.name for view in unit.views}:
-                unit.recover()
+            if not unit.leader.anew:
+                _recover(unit)
         return units
+
+    def _with_mates(self, names: set[str]) -> set[str]:
+        """With the views that commit together with one of these."""
+        groups = {self.views[name].options.get("group") for name in names} - {None, ""}
+        return names | {name for name, text in self.views.items() if text.options.get("group") in groups}
 
     def _scratch(self) -> str:
         """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder."""
@@ -350,7 +362,7 @@ class Warehouse:
 
     def store(self, name: str) -> ViewStore:
         """The view's table."""
-        found = self._tables.open(name)
+        found = self._tables.open_whole(name)
         if found is None or not found.head.transaction:
             raise WeirError(f"view {name} has not been loaded yet; run: weir run --until-caught-up")
         found.settle()
@@ -408,6 +420,15 @@ class Warehouse:
         """The facts of sources and views, as far as this process knows them."""
         known = status_of(self._engine, self.path, list(self.views), self._tables, self._started_at)
         return known if self._engine is None or self._absent is None else with_absent(known, self._absent, self._tables)
+
+
+def _recover(unit: Unit) -> None:
+    try:
+        if unit.loaded:
+            unit.recover()
+    except StoreError as problem:
+        log.error("view %s stops: %s", unit.name, problem)
+        unit.stop(problem)
 
 
 def _place(path: str | os.PathLike[str]) -> str:
