@@ -34,7 +34,7 @@ from weir.algorithms.registry import ALGORITHMS
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
-from weir.operation.locking import FOLDER, RunnerLock
+from weir.operation.locking import FOLDER, REFUSALS, RunnerLock, cannot_be_written
 from weir.operation.metrics import MetricsServer
 from weir.operation.status import status_of, with_absent, write_status
 from weir.operation.upkeep import Care, clear_scratch
@@ -294,6 +294,9 @@ class Warehouse:
             self._engine = self._make_engine(again)
             self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
+        except OSError as problem:
+            self._resources.close()
+            raise cannot_be_written(self.path, problem) if problem.errno in REFUSALS else problem from None
         except BaseException:
             self._resources.close()
             raise
