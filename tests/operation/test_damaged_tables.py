@@ -171,6 +171,28 @@ def assert_told_while_running(shop: Shop) -> None:
     shop.warehouse.start()
     wait_until(lambda: [told(shop)[name]["state"] for name in ("cut_commit", "lost_log")] == ["failed", "failed"], 120)
     wait_until(lambda: told(shop)["whole"]["arrival"] == 4 and told(shop)["whole"]["queue"] == 0)
+    assert_tells(told(shop)["lost_log"], r"is gone")
     shop.warehouse.stop()
     assert_tells(told(shop)["cut_commit"], r"is cut off or overwritten")
     assert sorted(shop.state("whole").rows()) == [(1, "Änn"), (2, "Bob")]
+
+
+def test_a_table_that_was_deleted_at_rest(open_shop: OpenShop) -> None:
+    """Nothing tells it from a new view's: it is loaded by itself and counts from 0; the other view goes on."""
+    shop = open_shop(kinds=("postgres",), places={"shop": ("customer", "orders", "product")})
+    shop.view("whole", PEOPLE, consistency="complete")
+    shop.view("gone", PEOPLE, consistency="complete")
+    shop.catch_up()
+    shop.write("shop", "UPDATE customer SET name = 'Anna' WHERE id = 1")
+    shop.catch_up()
+    shop.warehouse.stop()
+    shutil.rmtree(Path(shop.warehouse.path, "gone"))
+    assert (told(shop)["gone"], told(shop)["whole"]["state"]) == ({"name": "gone", "state": "not loaded"}, "at rest")
+    shop.write("shop", "UPDATE customer SET name = 'Anja' WHERE id = 1")
+    shop.catch_up()
+    assert {name: (view["state"], view["arrival"]) for name, view in told(shop).items()} == {
+        "whole": ("running", 2),
+        "gone": ("running", 0),
+    }
+    for name in ("whole", "gone"):
+        assert sorted(shop.state(name).rows()) == [(1, "Anja"), (2, "Bob")]

@@ -121,14 +121,14 @@ def test_it_waits_and_says_so_until_it_is_written(shop: Shop, caplog: pytest.Log
         with read_only(disk / "sold"):
             one_waits_and_the_other_goes_on(shop, caplog)
         wait_until(lambda: asked(shop)["sold"]["state"] == "running")
-        wait_until(lambda: counted(shop) == {"people": (1, 0), "sold": (2, 0)})
+        assert counted(shop) == {"people": (1, 0), "sold": (1, 0)}
         caplog.clear()
         with full(disk, own):
             shop.write("crm", "UPDATE customer SET name = 'Anne' WHERE id = 1")
             seen = seen_while(shop, lambda: refused(caplog, "people") > 1)
             assert {views["people"]["state"] for views in seen} == {"waiting"}
         wait_until(lambda: asked(shop)["people"]["state"] == "running")
-        wait_until(lambda: counted(shop) == {"people": (2, 0), "sold": (2, 0)})
+        assert counted(shop) == {"people": (2, 0), "sold": (1, 0)}
         assert 'weir_view_transactions_total{view="people"} 2' in exposition(shop.warehouse.status()).splitlines()
         shop.warehouse.stop()
         shop.catch_up()
@@ -138,11 +138,10 @@ def test_it_waits_and_says_so_until_it_is_written(shop: Shop, caplog: pytest.Log
 
 
 def one_waits_and_the_other_goes_on(shop: Shop, log: pytest.LogCaptureFixture) -> None:
-    for number in (20, 21):
-        shop.write("sales", f"INSERT INTO orders VALUES ({number}, 1, 101, 2)")
+    shop.write("sales", "INSERT INTO orders VALUES (20, 1, 101, 2)")
     shop.write("crm", "UPDATE customer SET name = 'Anna' WHERE id = 1")
     seen = seen_while(shop, lambda: refused(log, "sold") > 2 and counted(shop)["people"] == (1, 0))
     assert {views["sold"]["state"] for views in seen} == {"waiting"}
     assert all("cannot write to the table at" in views["sold"]["problem"] for views in seen)
     assert {views["people"]["state"] for views in seen} == {"running"}
-    assert max(views["sold"]["transactions"] + views["sold"]["queue"] for views in seen) <= 2
+    assert max(views["sold"]["transactions"] + views["sold"]["queue"] for views in seen) == 1
