@@ -23,7 +23,7 @@ from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
 from weir.rounds.engine import Engine
 from weir.rounds.units import FAILED, WAITING, Unit
-from weir.rounds.views import Gap, ViewTables, gaps_of
+from weir.rounds.views import Gap, MaintainedView, ViewTables, gaps_of
 from weir.warehouse.errors import StoreError
 
 STATUS = "status.json"
@@ -68,12 +68,20 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
             "group": unit.name if len(unit.views) > 1 else "",
             "strategy": view.choice.strategy,
             "level": view.level,
-            "arrival": view.last_arrival if view.problem is None else None,
+            "arrival": _arrival(view),
             "gaps": [asdict(gap) for gap in view.gaps],
             **shared,
         }
         for view in unit.views
     ]
+
+
+def _arrival(view: MaintainedView) -> int | None:
+    """None: its table cannot tell."""
+    try:
+        return view.last_arrival if view.problem is None else None
+    except StoreError:  # damaged since it was opened; whoever writes there next says so
+        return None
 
 
 def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -97,8 +97,9 @@ class Care:
         views = [view for unit in list(self._units) for view in unit.views]
         used = [store for view in views for store in (view.store, *list(view.auxiliary.values())) if store is not None]
         for store in used:
-            if store.place.uri not in self._known and store.head.transaction:
-                self._known[store.place.uri] = ViewStore.open(store.place.uri, store.place.options)
+            with suppress(Damaged, CannotRead):  # its view is told
+                if store.place.uri not in self._known and store.head.transaction:
+                    self._known[store.place.uri] = ViewStore.open(store.place.uri, store.place.options)
         return [store for uri, store in self._known.items() if uri not in self._left]
 
     # -- compaction ----------------------------------------------------------------------------------------------------
