@@ -5,7 +5,8 @@ What is wrong with a view concerns that view, and those that commit together wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,8 +22,10 @@ from weir.rounds.units import Unit
 from weir.rounds.views import AUXILIARY, MaintainedView, ViewTables, check_view_names
 from weir.sweeping.failures import explained
 from weir.warehouse.delta_log import refuse_occupied
+from weir.warehouse.errors import StoreError
 from weir.warehouse.place import Place
 
+log = logging.getLogger("weir")
 _OWN_FOLDERS = (FOLDER, AUXILIARY)
 
 
@@ -48,9 +51,9 @@ class Acceptance:
         assert self.tables is not None
         view, choice = self.plan(text)
         made = MaintainedView(view, choice, self.tables, anew)
-        if made.store is None:
+        if made.store is None and made.problem is None:
             refuse_occupied(Place.of(self.tables.place(view.name), self.tables.storage or None))
-        elif not anew:
+        elif made.store is not None and not anew:
             made.check_auxiliary(made.store)
         return made
 
@@ -65,11 +68,16 @@ class Acceptance:
             accepted.add(name, members, partial(self._unit, name, members, reload))
         return accepted
 
-    def _unit(self, name: str, members: Iterable[ViewText], reload: Collection[str]) -> Unit:
-        views = [self.view(text, text.name in reload) for text in members]
-        unit = Unit(name, views, anew=any(view.name in reload for view in views))
-        if unit.loaded and not unit.anew:
-            unit.recover()
+    def _unit(self, name: str, members: Sequence[ViewText], reload: Collection[str]) -> Unit:
+        """A unit whose tables cannot be gone on with has failed, and says so; one is loaded again as a whole."""
+        anew = any(text.name in reload for text in members)
+        unit = Unit(name, [self.view(text, anew) for text in members], anew=anew)
+        try:
+            if not anew and unit.loaded:
+                unit.recover()
+        except StoreError as problem:
+            log.error("view %s stops: %s", name, problem)
+            unit.stop(problem)
         return unit
 
 

@@ -100,6 +100,7 @@ def _compared(engine: Engine, name: str, expected: Mapping[str, Path]) -> Audit:
             f"view {name} cannot be audited now: a transaction with parts at several sources is not complete; try again"
         )
     assert view.store is not None
+    view.store.check()
     rows = engine.spark.read.parquet(expected[name].as_uri())
     return compare(view.store, rows, engine.spark, name)
 

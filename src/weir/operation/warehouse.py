@@ -35,7 +35,7 @@ from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
 from weir.operation.identity import take_identity
-from weir.operation.locking import FOLDER, RunnerLock
+from weir.operation.locking import FOLDER, REFUSALS, RunnerLock, cannot_be_written
 from weir.operation.metrics import MetricsServer
 from weir.operation.status import status_of, with_outsiders, write_status
 from weir.operation.upkeep import Care
@@ -53,8 +53,8 @@ from weir.sweeping.lookups import driver_address
 from weir.warehouse.record import NOW, AsOf
 from weir.warehouse.store import ViewStore
 
-OnRound = Callable[[RoundReport], None]
 log = logging.getLogger("weir")
+OnRound = Callable[[RoundReport], None]
 
 
 class Warehouse:
@@ -81,6 +81,7 @@ class Warehouse:
         self._absent: Absent | None = None
         self._owner = ""  # the warehouse's mark at its sources
         self._refused: dict[str, WeirError] = {}  # views that cannot be run as they are
+        self._again: set[str] = set()  # views that are to be loaded again when they begin
         self._resources = ExitStack()
         self._survey: Survey | None = None
         self._stopping = threading.Event()
@@ -212,7 +213,7 @@ class Warehouse:
         """Views whose sources answer now."""
         if self._absent is not None and (names := self._absent.admitted()):
             self._survey = self._absent.survey
-            units = self._units(names, set())
+            units = self._units(names, self._again)
             missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
             engine.admit(units, {source: self._channel(source) for source in missing})
 
@@ -289,9 +290,13 @@ class Warehouse:
         lock.take()
         self._resources.callback(lock.release)
         try:
+            self._again = again
             self._engine = self._make_engine(again)
             self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
+        except OSError as problem:
+            self._resources.close()
+            raise cannot_be_written(self.path, problem) if problem.errno in REFUSALS else problem from None
         except BaseException:
             self._resources.close()
             raise
@@ -348,7 +353,7 @@ class Warehouse:
 
     def store(self, name: str) -> ViewStore:
         """The view's table."""
-        found = self._tables.open(name)
+        found = self._tables.open_whole(name)
         if found is None or not found.head.transaction:
             raise WeirError(f"view {name} has not been loaded yet; run: weir run --until-caught-up")
         found.settle()

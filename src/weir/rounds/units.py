@@ -23,6 +23,8 @@ from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Block
 from weir.rounds.views import MaintainedView
 from weir.sweeping.order import Asked
+from weir.warehouse.errors import StoreError
+from weir.warehouse.store import ViewStore
 
 NEW, RUNNING, WAITING, FAILED = "new", "running", "waiting", "failed"
 RECOVERED, INTERRUPTED, REVIVED, STOPPED = "recovered", "interrupted", "revived", "stopped"
@@ -46,17 +48,27 @@ class Unit:
     positions: dict[str, Position] = field(default_factory=dict)  # of what its algorithms have received
     durable: dict[str, Position] = field(default_factory=dict)  # of its last commit
     overlap: set[str] = field(default_factory=set)  # sources that were resumed before its own position
-    transactions: int = 0
-    written: int = 0  # how many of them are committed, or are to be delivered once more
+    transactions: int = 0  # received; each once, however often it is delivered
+    written: int = 0  # how many of them are committed
     commits: int = 0
     asked: Asked = field(default_factory=Asked)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
     _life: Life = field(default_factory=lambda: Life(LIFE, NEW))
+    _refused: tuple[str, int] = ("", -1)  # why its last write failed, and how many had succeeded before
 
     @property
     def state(self) -> str:
         return self._life.state
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """State and problem as its user is told them: after a write that failed it waits until one has succeeded, also
+        while it is tried once more.
+        """
+        why, commits = self._refused
+        unproved = self.state in (NEW, RUNNING) and commits == self.commits
+        return (WAITING, why) if unproved else (self.state, self.problem)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -69,7 +81,7 @@ class Unit:
     @property
     def queue(self) -> int:
         """Transactions that it has received and not committed yet."""
-        return self.transactions - self.written
+        return max(self.transactions - self.written, 0)
 
     @property
     def leader(self) -> MaintainedView:
@@ -98,16 +110,32 @@ class Unit:
             view.start()
         store = self.leader.store
         assert store is not None
+        self._check_together(store)
         self.durable = dict(store.positions())
         self.positions = dict(self.durable)
+        self.transactions = self.written = max(self.transactions, self.written)
         self._life.happens(RECOVERED)
         self.problem, self.anew = "", False
 
+    def _check_together(self, leading: ViewStore) -> None:
+        """Views of one unit stand at one vector: where one table is older or newer, not all can be gone on with."""
+        wanted = leading.positions()
+        for view in self.views[1:]:
+            assert view.store is not None
+            found = view.store.positions()
+            if any(found.get(source) != wanted.get(source) for source in self.sources):
+                raise StoreError(
+                    f"views {self.leader.name} and {view.name} commit together, but their tables do not stand at the "
+                    f"same positions; load them again from their sources: weir run --reload {self.leader.name}"
+                )
+
     def interrupt(self, why: str, pause: float = 0.0) -> None:
-        """It waits, at least so many seconds; one that has failed stays so."""
+        """It waits, at least so many seconds; one that has failed stays so. A pause is for a write that failed."""
         self._life.happens(INTERRUPTED)
         if self.state == WAITING:
             self.problem, self.retry_at = why, time.monotonic() + pause
+            self._refused = (why, self.commits) if pause else self._refused
+        self.transactions = self.written  # the others are delivered once more
         self.forget()
 
     def revive(self) -> None:
@@ -121,6 +149,7 @@ class Unit:
         """It cannot go on as it is."""
         self._life.happens(STOPPED)
         self.problem = str(problem)
+        self.transactions = self.written
         self.forget()
 
     def forget(self) -> None:
@@ -128,7 +157,6 @@ class Unit:
         for view in self.views:
             view.stop()
         self.positions = dict(self.durable)
-        self.written = self.transactions
         self.overlap.clear()
 
     def count(self, blocks: Sequence[Block]) -> int:
