@@ -12,6 +12,7 @@ import pytest
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.proving.oracle import Replay, rows_of
+from weir.sources import plain
 from weir.sources.source import TRANSACTION, WEIGHT, Source, SourceError, SourcePosition, Transaction, Visit
 
 Columns = Mapping[Relation, Sequence[str]]
@@ -31,6 +32,7 @@ def check_held(source: Source, replay: Replay, write: Callable[[], object], look
     write()
     assert replay.compare(source.look(questions), questions) == []
     assert content_of(source) == nonempty(replay.tables)
+    assert plain_content_of(source) == nonempty(replay.tables)
     assert replay.compare(source.look(questions), questions) == []
     with pytest.raises(SourceError, match="already held"):
         source.visit()
@@ -40,6 +42,8 @@ def check_held(source: Source, replay: Replay, write: Callable[[], object], look
         source.look(questions)
     with pytest.raises(SourceError, match="no snapshot is held"):
         source.parts()
+    with pytest.raises(SourceError, match="no snapshot is held"):
+        source.whole_tables()
     return visit
 
 
@@ -49,6 +53,22 @@ def content_of(source: Source) -> Content:
     for part in source.parts():
         for batch in source.read(part):
             found.setdefault(part.relation, Counter()).update(rows_of(pa.Table.from_batches([batch]), part.columns))
+    return nonempty(found)
+
+
+def plain_content_of(source: Source) -> Content:
+    """The same as the plain driver reads them, row by row, also after a reading that was given up."""
+    found: Content = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "ROWS_IN_BATCH", 1)
+        for table in source.whole_tables():
+            given_up = source.read_plainly(table)
+            next(given_up, None)
+            del given_up
+            for batch in source.read_plainly(table):
+                assert batch.num_rows == 1
+                rows = rows_of(pa.Table.from_batches([batch]), table.columns)
+                found.setdefault(table.relation, Counter()).update(rows)
     return nonempty(found)
 
 

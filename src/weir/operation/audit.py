@@ -5,9 +5,10 @@ of those snapshots. So the definition is evaluated over the whole tables as the 
 the view as of the round's end, while the sources go on.
 
 **An independent witness.** What is compared with is the user's own SQL (``own_words``), given to Spark over the tables
-as temporary views: not the normal form, not the evaluator, not a cast of ours. Of a table's rows only -0.0 is made 0.0,
-as everywhere in Weir. The view's rows are read as its readers read them, and compared without a cast: a column of
-another type than Spark gives it is a difference of its own.
+as temporary views: not the normal form, not the evaluator, not a cast of ours. The tables' rows come from the plain
+drivers, by no decoder that load, changes or lookups use (``weir.sources.plain``); only -0.0 is made 0.0, as everywhere
+in Weir. The view's rows are read as its readers read them, and compared without a cast: a column of another type than
+Spark gives it is a difference of its own.
 """
 
 from __future__ import annotations

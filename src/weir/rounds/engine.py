@@ -210,17 +210,17 @@ class Engine:
         values = {name: evaluate(query, tables) for name, query in view.queries().items()}
         return {name: (view.table_for(name, value.schema, self.spark), value) for name, value in values.items()}
 
-    def _tables(self, unit: Unit) -> HeldTables:
+    def _tables(self, unit: Unit, plainly: bool = False) -> HeldTables:
         channels = [self.channels[source] for source in unit.sources]
         schemas = needed_schemas(view.view for view in unit.views)
-        return HeldTables(self.spark, channels, schemas, self.settings.scratch)
+        return HeldTables(self.spark, channels, schemas, self.settings.scratch, plainly)
 
     def _audit(self, audits: Mapping[str, Auditor], units: Sequence[Unit]) -> None:
-        """Hands the tables as the held snapshots show them to whoever wants to compare a view with them."""
+        """Hands the tables as the held snapshots show them, read plainly, to whoever wants to compare a view."""
         for unit in units:
             wanted = [view for view in unit.views if view.name in audits and unit.state == RUNNING]
             if wanted:
-                with self._tables(unit) as tables:
+                with self._tables(unit, plainly=True) as tables:
                     for view in wanted:
                         audits[view.name](view, tables)
 

@@ -3,6 +3,9 @@
 The tables are read in parts from snapshots that are held at known positions, while the sources go on. PostgreSQL's
 parts are read by Spark's tasks, in parallel; those of a source that cannot share a snapshot are read by its own thread
 into Parquet files of a private scratch folder, which is gone when the work is done.
+
+The audit wants its tables read *plainly*: undivided, by the plain driver, so that it shares no decoder with what it
+judges (``weir.sources.plain``).
 """
 
 from __future__ import annotations
@@ -42,21 +45,27 @@ class _Reading:
 
     spec: SourceSpec
     parts: tuple[Partition, ...]
+    plainly: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with writing_letters(), asking(self.spec.name), closing(self.spec.open()) as source:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from source.read(self.parts[number])
+                    yield from _rows(source, self.parts[number], self.plainly)
+
+
+def _rows(source: Source, part: Partition, plainly: bool) -> Iterator[pa.RecordBatch]:
+    return source.read_plainly(part) if plainly else source.read(part)
 
 
 class HeldTables:
     """Every table of some held snapshots as a DataFrame. A context: leaving it removes the scratch files."""
 
     def __init__(
-        self, spark: SparkSession, channels: Iterable[Channel], schemas: Mapping[Relation, Schema], scratch: str
-    ) -> None:
-        self._spark, self._schemas = spark, schemas
+        self, spark: SparkSession, channels: Iterable[Channel], schemas: Mapping[Relation, Schema], scratch: str,
+        plainly: bool = False,
+    ) -> None:  # fmt: skip
+        self._spark, self._schemas, self._plainly = spark, schemas, plainly
         self._channels = list(channels)
         self._scratch = Path(scratch) / f"load-{uuid.uuid4().hex}"
 
@@ -76,7 +85,7 @@ class HeldTables:
     def _take(self, source: Source) -> dict[Relation, Path | tuple[Partition, ...]]:
         """In the source's thread: the parts, or, where only it can read them, files with their rows."""
         parts: dict[Relation, list[Partition]] = defaultdict(list)
-        for part in source.parts():
+        for part in source.whole_tables() if self._plainly else source.parts():
             parts[part.relation].append(part)
         wanted = [relation for relation in self._schemas if relation.source == source.name]
         if source.shares_snapshots:
@@ -89,7 +98,7 @@ class HeldTables:
         shape = arrow_schema(self._schemas[relation])
         with pq.ParquetWriter(path, shape) as writer:
             for part in parts:
-                for batch in source.read(part):
+                for batch in _rows(source, part, self._plainly):
                     writer.write_table(pa.Table.from_batches([batch]).select(shape.names).cast(shape))
         return path
 
@@ -100,7 +109,7 @@ class HeldTables:
             return self._spark.read.schema(types).parquet(found.as_uri())
         if not found:
             return self._spark.createDataFrame([], types)
-        reading = _Selected(_Reading(channel.spec, found), schema.names)
+        reading = _Selected(_Reading(channel.spec, found, self._plainly), schema.names)
         return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
 
 

@@ -183,6 +183,17 @@ class Source(ABC):
         """
 
     @abstractmethod
+    def whole_tables(self) -> tuple[Partition, ...]:
+        """Every watched table as the held snapshot shows it, undivided, for ``read_plainly``."""
+
+    @abstractmethod
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        """The rows of a whole table as the plain driver converts them (``plain.py``): the audit's way.
+
+        Nothing that ``read``, ``look`` or ``visit`` decodes or divides by takes part. Otherwise as ``read``.
+        """
+
+    @abstractmethod
     def release(self) -> None:
         """Closes a held snapshot; without one it does nothing."""
 

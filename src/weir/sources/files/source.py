@@ -28,6 +28,7 @@ from weir.sources.files.compare import broken_key, difference
 from weir.sources.files.csv_copy import CsvCopies
 from weir.sources.files.lookup import Shown, batches
 from weir.sources.files.options import FilesOptions
+from weir.sources.files.plain import read_table
 from weir.sources.files.position import holds, identifier_of, order_of, parts_of, position_of
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import Incomplete, TableSnapshot
@@ -295,6 +296,16 @@ class FilesSource(Source):
 
     def parts(self) -> tuple[Partition, ...]:
         return self._partitions(self._shown_now())
+
+    def whole_tables(self) -> tuple[Partition, ...]:
+        """The snapshots themselves, not their copies."""
+        self._life.check(LOOK)
+        return tuple(Partition(r, schema.names, (self._at[r], schema)) for r, schema in self._watched.items())
+
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        """In any process that sees the files."""
+        snapshot, schema = table.detail
+        return read_table(self.options, snapshot, schema)
 
     def _shown_now(self) -> Shown:
         self._life.check(LOOK)

@@ -19,7 +19,7 @@ import pymysql
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import Type
+from weir.algebra.types import Column, Schema, Type
 from weir.sources import life
 from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.columns import SINGLE_BYTE, our_type
@@ -30,6 +30,7 @@ from weir.sources.mysql.load import partitions, select
 from weir.sources.mysql.log import LogStream
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import MysqlOptions, Unreachable, reason
+from weir.sources.mysql.plain import read_table
 from weir.sources.mysql.position import BinlogPlace, LogPosition, format_gtids, parse_gtids
 from weir.sources.mysql.resume import includes, late_tables
 from weir.sources.mysql.snapshot import Snapshots
@@ -351,6 +352,16 @@ class MysqlSource(Source):
     def parts(self) -> tuple[Partition, ...]:
         with self._in_snapshot(life.LOOK):
             return self._all_parts()
+
+    def whole_tables(self) -> tuple[Partition, ...]:
+        with self._in_snapshot(life.LOOK):
+            return tuple(Partition(self._watched[t].relation, self._watched[t].names) for t in self._asked_for)
+
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        with self._in_snapshot(life.READ):
+            watched = self._asking(table.relation, table.columns)
+            schema = Schema(map(Column, watched.names, watched.types))
+            yield from read_table(self._snapshots_now.connection, table.relation, schema)
 
     @contextlib.contextmanager
     def _in_snapshot(self, event: life.SourceEvent) -> Iterator[Reader]:

@@ -37,6 +37,7 @@ from weir.sources.postgres.idle import close_idle
 from weir.sources.postgres.labels import strangers
 from weir.sources.postgres.lookup import answer
 from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.plain import read_table
 from weir.sources.postgres.position import PostgresPosition, shown_by
 from weir.sources.postgres.reader import SnapshotToken, partitions, read_partition
 from weir.sources.postgres.stream import StreamLost
@@ -333,8 +334,11 @@ class PostgresBase(Source):
         self._late.update({relation: snapshot for relation, begins in self._late.items() if begins is None})
         self._own = {xid for xid in self._own if not snapshot.shows(xid)}
         self._position = self._position.at(snapshot, max(delivery.bound, self._position.bound))
-        token = SnapshotToken(self.options, moment.exported, self._watched, self._utf8) if hold else None
+        token = self._token() if hold else None
         return Visit(delivery.transactions, delivery.changes, str(self._position), delivery.truncations, token)
+
+    def _token(self) -> SnapshotToken:
+        return SnapshotToken(self.options, self._exported, self._watched, self._utf8)
 
     @property
     def _begins_now(self) -> bool:
@@ -474,6 +478,13 @@ class PostgresBase(Source):
             holder = self._held_connection()
             facts = relation_facts(self.name, self._facts(holder))
         return tuple(partitions(self._watched.values(), facts, self._exported, self.options))
+
+    def whole_tables(self) -> tuple[Partition, ...]:
+        self._life.check(LOOK)
+        return tuple(Partition(relation, table.names, self._token()) for relation, table in self._watched.items())
+
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        return read_table(table.detail, table.relation)
 
     def _held_connection(self) -> PostgresConnection:
         self._life.check(LOOK)

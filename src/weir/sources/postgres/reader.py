@@ -41,7 +41,7 @@ class PostgresReader(SnapshotReader):
 
     def __init__(self, token: SnapshotToken) -> None:
         self._token = token
-        self._connection: PostgresConnection | None = _enter(token.options, token.exported)
+        self._connection: PostgresConnection | None = enter(token.options, token.exported)
 
     def answer(self, lookups: Sequence[Lookup]) -> Answers:
         connection, token = self._connection, self._token
@@ -57,7 +57,7 @@ class PostgresReader(SnapshotReader):
             self._connection = None
 
 
-def _enter(options: PostgresOptions, exported: str) -> PostgresConnection:
+def enter(options: PostgresOptions, exported: str) -> PostgresConnection:
     """A connection whose transaction sees the exported snapshot.
 
     A TRUNCATE that waits for the snapshot's holder makes newcomers wait behind it, and the holder may be waiting for
@@ -103,7 +103,7 @@ def read_partition(partition: Partition) -> Iterator[pa.RecordBatch]:
     part: _Part = partition.detail
     facts = [part.table.column(name) for name in partition.columns]
     query = select_columns(part.table, facts) + _pages(part)
-    connection = _enter(part.options, part.exported)
+    connection = enter(part.options, part.exported)
     done = False
     try:
         with named_errors(part.options, f"reading {partition.relation}"):

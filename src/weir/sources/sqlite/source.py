@@ -46,6 +46,7 @@ from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for
 from weir.sources.sqlite.options import SqliteOptions
+from weir.sources.sqlite.plain import read_table
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
 from weir.sources.sqlite.reader import claim, reader_of
 from weir.sources.sqlite.rows import as_table, fetch
@@ -393,6 +394,14 @@ class SqliteSource(Source):
         with self._told():
             database = self._held()
             return tuple(part for relation in self._watched for part in self._parts(database, relation))
+
+    def whole_tables(self) -> tuple[Partition, ...]:
+        self._life.check(LOOK)
+        return tuple(Partition(relation, schema.names) for relation, schema in self._watched.items())
+
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        with self._told():
+            yield from read_table(self._held(), table.relation, self._watched[table.relation].only(table.columns))
 
     def _held(self) -> sqlite3.Connection:
         self._life.check(LOOK)

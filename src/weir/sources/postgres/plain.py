@@ -1,0 +1,36 @@
+"""PostgreSQL's values as psycopg gives them, from any process that can enter the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from psycopg import sql
+
+from weir.algebra.catalog import Relation
+from weir.algebra.types import Column, Schema
+from weir.sources.plain import plain_batches
+from weir.sources.postgres.connection import named_errors
+from weir.sources.postgres.idle import give_back
+from weir.sources.postgres.reader import SnapshotToken, enter
+
+_AS_TEXT = ("json", "jsonb", "uuid")  # which psycopg would make objects of
+
+
+def asked(name: str, kind: str) -> sql.Composable:
+    """A column in a SELECT."""
+    return sql.SQL("{}" + ("::text" if kind in _AS_TEXT else "")).format(sql.Identifier(name))
+
+
+def read_table(token: SnapshotToken, relation: Relation) -> Iterator[pa.RecordBatch]:
+    """All rows of a table, by a cursor at the server: only some of them are here at a time."""
+    table = token.tables[relation]
+    schema = Schema(Column(column.name, column.type) for column in table.columns if column.type is not None)
+    columns = [asked(column.name, column.kind) for column in table.columns] or [sql.SQL("1")]
+    select = sql.SQL("SELECT {} FROM ONLY {}").format(sql.SQL(", ").join(columns), table.name)
+    connection = enter(token.options, token.exported)
+    try:
+        with named_errors(token.options, f"reading {relation}"), connection.cursor("weir_plain") as cursor:
+            yield from plain_batches(cursor.execute(select), schema, relation)
+    finally:
+        give_back(token.options, connection)
