@@ -109,7 +109,7 @@ def _behind(rows: Bag | None, number: int) -> Bag | None:
 def _with(known: Bag | None, more: Sequence[tuple[int, Bag | None]]) -> Bag | None:
     tagged = [rows.tagged(NUMBER, number) for number, rows in more if rows is not None]
     bags = tagged if known is None else [known, *tagged]
-    return total(*bags) if bags else None
+    return total(*bags).distinct() if bags else None  # no row is there twice, so this only makes one table of many
 
 
 def _rows(tagged: Bag) -> Bag:
