@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from weir.project.folder import Project, RunKeys, SparkKeys
 from weir.project.kinds import SourceSpec, specify
 from weir.proving.databases import Servers
 from weir.sources.source import CannotWatch, LoadAgain, Source
+from weir.sources.sqlite.capture import install
 
 ONE, OTHER = "aaaaaaaaaaaa /srv/one", "bbbbbbbbbbbb /srv/other"
 COLUMNS = ("id", "v")
@@ -141,6 +144,21 @@ def test_check_says_so_as_well(database: Database, tmp_path: Path) -> None:
     assert "read by another warehouse" not in told["mine"]
     foreign = f"is read by another warehouse, at {tmp_path / 'mine'}" in told["other"]
     assert foreign == (database.kind != "postgres")
+
+
+def test_a_copied_file_is_nobodys(tmp_path: Path) -> None:
+    """A project that is copied with its SQLite files reads logs of its own."""
+    path, copy = tmp_path / "a.db", tmp_path / "b.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER)")
+    install(path, ["t"])
+    for owner, at in ((ONE, path), (OTHER, copy)):
+        source = specify("shop", "sqlite", {"path": str(at)}).owned_by(owner).open()
+        source.watch({Relation("shop", "t"): COLUMNS})
+        source.load()
+        source.close()
+        if at == path:
+            shutil.copy(path, copy)
 
 
 def test_two_trigger_logs_of_one_table(servers: Servers) -> None:
