@@ -8,10 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
-<<<<<<< HEAD
-=======
 from decimal import Decimal
->>>>>>> plain
 from types import MappingProxyType
 from typing import Any
 
@@ -92,17 +89,11 @@ class SqliteDialect(SqlDialect):
 
 
 class FilesDialect(SqliteDialect):
-<<<<<<< HEAD
-    """The shadow tables of files, whose columns declare nothing: a whole number may stand for a real."""
-
-    conversions: Conversions = MappingProxyType({**sqlite.CONVERSIONS, "double": float, "float": float})
-=======
     """The shadow tables of files, whose columns declare nothing: they keep whatever was written as a number."""
 
     conversions: Conversions = MappingProxyType(
         {**sqlite.CONVERSIONS, "decimal": lambda found: Decimal(str(found)), "double": float, "float": float}
     )
->>>>>>> plain
 
 
 class PostgresDialect(SqlDialect):
