@@ -92,16 +92,15 @@ def test_example_3_strobe_remembers_the_delete() -> None:
     strobe = walk.world.algorithm
     assert isinstance(strobe, Strobe)
     walk("U1", "deliver y")  # step 1
-    assert (strobe.actions, list(strobe.pending.values())) == ([], [()])
+    assert (strobe.deletes, strobe.pending) == ([], {1: 0})  # Q1 was asked before any delete
     walk("answer x", "deliver x")  # step 2
     walk("U2", "deliver x")  # step 3: added to pending(Q1), and key_delete(MV, U2) to AL
-    ((pending,),) = strobe.pending.values()
-    assert isinstance(pending, DeleteKeys)
-    assert (str(pending.keys), strobe.actions) == ("(1)", [pending])
+    (pending,) = strobe.deletes[strobe.pending[1] :]
+    assert (str(pending.keys), strobe.deletes) == ("(1)", [pending])
     assert walk.shown == [""]  # nothing is shown while a query is open
     walk("answer z", "deliver z")  # step 4: the answer [1, 2, 3, 4] loses the key of U2; AL is applied
     assert walk.shown == ["", ""]
-    assert (strobe.actions, strobe.pending) == ([], {})
+    assert (strobe.deletes, strobe.answers, strobe.pending) == ([], [], {})
     assert walk.counters.questions == 2
 
 

@@ -120,6 +120,9 @@ VIEWS = {
     "a name that Delta refuses": (("SELECT c.id AS `a b` FROM crm.customer c",), "cannot be stored in Delta", "AS a_b"),
     "twins": (("SELECT c.id AS a, c.name AS A FROM crm.customer c",), "are called A", "another name with AS"),
     "strategy": (("SELECT c.id FROM crm.customer c", "strategy = 'swep'"), "did you mean 'sweep'", "view extra"),
+    "a group that it cannot be in": (
+        ("SELECT c.id FROM crm.customer c", "strategy = 'eca', group = 'g'"), "states of its own", "out of the group",
+    ),
 }  # fmt: skip
 
 
@@ -132,6 +135,24 @@ def test_a_mistake_in_a_view(mistake: str, shop: Path) -> None:
     assert code == 2
     assert [word for word in words if word not in told] == [], told
     assert told.splitlines()[-1] == "not ready: 1 error, 0 warnings"
+
+
+@pytest.mark.parametrize("name", ["_weir", "_Auxiliary"])
+def test_a_view_with_the_name_of_a_folder_of_ours(name: str, shop: Path) -> None:
+    """Its table would lie among what Weir keeps in the warehouse."""
+    (shop / "views" / "extra.sql").write_text(f"CREATE MATERIALIZED VIEW {name} AS SELECT c.id FROM crm.customer c")
+    code, told = run(shop)
+    assert code == 2
+    assert f"views/extra.sql: '{name}' is a folder of Weir's own in the warehouse; rename the view" in told
+
+
+def test_a_folder_that_is_taken(shop: Path) -> None:
+    """Something that is no view's table lies where the view's would."""
+    (shop / "warehouse" / "open_orders").mkdir(parents=True)
+    (shop / "warehouse" / "open_orders" / "notes.txt").write_text("mine")
+    code, told = run(shop)
+    assert code == 2
+    assert "open_orders' is not empty (notes.txt): give the view a folder of its own" in told
 
 
 def test_a_join_without_an_equality(shop: Path) -> None:
@@ -269,6 +290,22 @@ def test_a_table_that_is_not_published(
     assert code == 2
     assert told.count("is not published") == 1
     assert 'error    "public"."t" is not published\n           to mend it: ALTER PUBLICATION "part" ADD TABLE' in told
+
+
+def test_a_table_that_has_children(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a query would read there is not what its log tells: the view is refused, with the children's names."""
+    monkeypatch.setenv("WEIR_TEST_ADMIN", postgres.password)
+    with postgres.connect() as admin:
+        admin.execute("CREATE TABLE parent (id int PRIMARY KEY)")
+        admin.execute("CREATE TABLE child () INHERITS (parent)")
+    source = (
+        f'kind = "postgres"\ndsn = "postgresql://weir_admin@127.0.0.1:{postgres.port}/postgres"\n'
+        'password = "env:WEIR_TEST_ADMIN"\n'
+    )
+    code, told = run(project(tmp_path, source, "SELECT p.id FROM shop.parent p"))
+    assert code == 2
+    assert "views/v.sql: shop.parent cannot be read by a view: it has child tables (child)" in told
+    assert "ALTER TABLE child NO INHERIT parent" in told
 
 
 def test_settings_of_mariadb(tmp_path: Path) -> None:

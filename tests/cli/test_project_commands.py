@@ -200,6 +200,31 @@ def test_status_at_rest(loaded: Path) -> None:
     assert set(views[1]["positions"]) == {"crm", "sales", "catalog"}
 
 
+def test_a_damaged_table(shop: Path) -> None:
+    """Every command that needs it says which file is wrong and what to do, on one line; the other view is maintained.
+    A reload mends it.
+    """
+    commit = max((shop / "warehouse" / "order_lines" / "_delta_log").glob("*.json"))
+    commit.write_bytes(commit.read_bytes()[:-20])
+    wrong = f"view order_lines: the table at '{commit.parent.parent}' is damaged: _delta_log/{commit.name} is cut off"
+    way_out = "load the view again from its sources: weir run --reload order_lines"
+    code, told = weir(shop, "status")
+    assert (code, wrong in told, way_out in told) == (1, True, True), told
+    execute(shop, "sales", "UPDATE orders SET status = 'open' WHERE id = 1")
+    for command in (["verify", "order_lines"], ["compact", "order_lines"], ["run", "--until-caught-up"]):
+        code, told = weir(shop, *command)
+        last = told.splitlines()[-1]
+        assert (code, wrong in last, way_out in last, "<unknown>" in told) == (2, True, True, False), told
+    code, told = weir(shop, "query", "SELECT * FROM order_lines")
+    assert (code, wrong in told) == (2, True)
+    assert weir(shop, "query", "SELECT * FROM open_orders")[0] == 0
+    assert weir(shop, "verify", "open_orders")[0] == 0
+    code, told = weir(shop, "run", "--until-caught-up", "--reload", "order_lines")
+    assert code == 0, told
+    assert weir(shop, "verify")[0] == 0
+    assert weir(shop, "status")[0] == 0
+
+
 # -- query -------------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """The audit is an independent witness: an error planted in any part that makes the view is found by it.
 
 Each error is one that a careless change could make, in the normal form, in binding, in the evaluator, in types, in the
-compensation, in the load. Strategies that join on the driver are used, so that the planted code is what runs.
+compensation, in the load. Strategies that join on the driver are used, so that the planted code is what runs. Errors in
+how a source reads its rows are planted in ``test_audit_decoders.py``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from weir.algebra.view import Term
 from weir.algorithms import eca
 from weir.operation.audit import Audit
 from weir.rounds import views
+from weir.sources.sqlite import snapshot
 from weir.sources.sqlite.capture import install
 from weir.spark import frame_bag
 from weir.sweeping import spark_expressions
@@ -106,6 +108,13 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frame_bag.FrameBag, "__add__", lambda mine, other: whole(whole(mine, other), other))
 
 
+def without_first_part(patch: pytest.MonkeyPatch) -> None:
+    """The load: a table is divided so that its first row is in no part."""
+    whole = snapshot.HeldSqliteSnapshot._parts
+    patch.setattr(snapshot, "ROWS_IN_PART", 1)
+    patch.setattr(snapshot.HeldSqliteSnapshot, "_parts", lambda asked: whole(asked)[1:])
+
+
 PLANTED: list[tuple[Plant, str]] = [
     (without_where, LARGE),
     (without_last_join, LARGE),
@@ -116,6 +125,7 @@ PLANTED: list[tuple[Plant, str]] = [
     (greater_or_equal, LARGE),
     (without_compensation, LARGE),
     (counted_twice, UNION),
+    (without_first_part, UNION),
 ]
 
 

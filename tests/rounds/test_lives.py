@@ -84,6 +84,72 @@ def test_a_unit_waits_and_is_revived() -> None:
         waiting.revive()
 
 
+class _Table:
+    def __init__(self, **positions: str) -> None:
+        self.positions = lambda: positions
+
+
+class _LoadedView(_View):
+    """One that goes on from its table."""
+
+    loaded = True
+
+    def __init__(self, name: str = "v", **positions: str) -> None:
+        self.name, self.store = name, _Table(**positions)  # type: ignore[assignment]
+
+    def start(self) -> None: ...
+
+    def settle(self) -> None: ...
+
+
+def test_a_refused_write_is_told_until_one_succeeds() -> None:
+    """Also while it runs again and tries: from outside nothing has become better yet."""
+    view: Any = _LoadedView(s="1")
+    tried = Unit("v", [view])
+    tried.recover()
+    assert tried.told == (units.RUNNING, "")
+    for _ in range(2):
+        tried.interrupt("cannot write to the table", pause=2.0)
+        assert tried.told == (units.WAITING, "cannot write to the table")
+        tried.revive()
+        assert (tried.state, tried.told) == (units.RUNNING, (units.WAITING, "cannot write to the table"))
+    tried.commits += 1
+    assert tried.told == (units.RUNNING, "")
+    tried.interrupt("waits for source s: gone")
+    tried.revive()
+    assert tried.told == (units.RUNNING, "")
+
+
+def test_a_transaction_that_is_delivered_again_is_counted_once() -> None:
+    """Whether its write had failed, or was still under way when the unit was interrupted."""
+    view: Any = _LoadedView(s="1")
+    one = Unit("v", [view])
+    one.recover()
+    one.transactions += 3
+    assert (one.written, one.queue) == (0, 3)
+    one.interrupt("cannot write to the table", pause=2.0)
+    one.revive()
+    one.transactions += 3
+    one.written = 3
+    assert (one.transactions, one.queue) == (3, 0)
+    one.transactions += 2
+    one.interrupt("waits for source s: gone")
+    one.written = 5  # what was under way has been written after all
+    assert (one.written, one.queue) == (5, 0)
+    one.revive()
+    assert (one.transactions, one.written, one.queue) == (5, 5, 0)
+
+
+def test_views_that_commit_together_stand_together() -> None:
+    """A table that was restored alone, or put into the group later, is not taken for one at the leader's positions."""
+    views: Any = [_LoadedView("a", s="2"), _LoadedView("b", s="1", other="9")]
+    apart = Unit("group g", views)
+    with pytest.raises(WeirError, match=r"views a and b commit together, but .*: weir run --reload a$"):
+        apart.recover()
+    together: Any = [_LoadedView("a", s="2"), _LoadedView("b", s="2", other="9")]
+    Unit("group g", together).recover()
+
+
 class _Spec:
     name, kind, place = "s", "sqlite", "somewhere"
 

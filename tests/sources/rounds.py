@@ -14,6 +14,7 @@ import pytest
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.proving.oracle import Replay, rows_of
+from weir.sources import plain
 from weir.sources.source import (
     TRANSACTION,
     WEIGHT,
@@ -129,6 +130,7 @@ def assert_shows(held: HeldSnapshot, replay: Replay, lookups: Sequence[Lookup] =
     questions = [*lookups, *whole(replay.columns)]
     assert replay.compare(held.look(questions), questions) == []
     assert content_of(held) == nonempty(replay.tables)
+    assert plain_content_of(held) == nonempty(replay.tables)
 
 
 def assert_released(held: HeldSnapshot) -> None:
@@ -136,7 +138,8 @@ def assert_released(held: HeldSnapshot) -> None:
     held.release()
     elsewhere(held.release)
     part = Partition(Relation(held.source, "t"), ())
-    questions: list[Callable[[], object]] = [lambda: held.look([]), held.parts, lambda: next(held.read(part))]
+    questions: list[Callable[[], object]] = [lambda: held.look([]), held.parts, held.whole_tables]
+    questions += [lambda: next(held.read(part)), lambda: next(held.read_plainly(part))]
     for ask in questions:
         with pytest.raises(SourceError, match=f"source '{held.source}': this snapshot was released"):
             ask()
@@ -207,6 +210,22 @@ def content_of(held: HeldSnapshot) -> Content:
     for part in held.parts():
         for batch in held.read(part):
             found.setdefault(part.relation, Counter()).update(rows_of(pa.Table.from_batches([batch]), part.columns))
+    return nonempty(found)
+
+
+def plain_content_of(held: HeldSnapshot) -> Content:
+    """The same as the plain driver reads them, row by row, also after a reading that was given up."""
+    found: Content = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "ROWS_IN_BATCH", 1)
+        for table in held.whole_tables():
+            given_up = held.read_plainly(table)
+            next(given_up, None)
+            del given_up
+            for batch in held.read_plainly(table):
+                assert batch.num_rows == 1
+                rows = rows_of(pa.Table.from_batches([batch]), table.columns)
+                found.setdefault(table.relation, Counter()).update(rows)
     return nonempty(found)
 
 

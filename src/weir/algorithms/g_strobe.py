@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weir.algorithms.base import GLOBAL, GLOBAL_IDENTIFIERS, KEYS, SINGLE_UPDATE, SOURCE_LOCAL, Facts
+from weir.algorithms.questions import per_table_and_hop
 from weir.algorithms.t_strobe import TStrobe
 from weir.messages import Effect, Update
 
@@ -26,7 +27,7 @@ class GStrobe(TStrobe):
 
     facts = Facts(
         10, "g-strobe", "Strobe 5.4", {SINGLE_UPDATE: "strong", SOURCE_LOCAL: "strong", GLOBAL: "strong"},
-        "O(n) per transaction", (KEYS, GLOBAL_IDENTIFIERS),
+        "O(n) per transaction", (KEYS, GLOBAL_IDENTIFIERS), per_table_and_hop,
     )  # fmt: skip
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

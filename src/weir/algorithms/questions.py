@@ -30,6 +30,11 @@ def per_hop(view: View, changes: int) -> int:
     return changes if len(view.sources) == 1 else changes * sum(len(term.slots) - 1 for term in view.terms)
 
 
+def per_table_and_hop(view: View, changes: int) -> int:
+    """One question for each table that has changed and table that it meets, whatever the number of changes."""
+    return per_hop(view, min(changes, sum(len(term.slots) for term in view.terms)))
+
+
 def shared_per_hop(view: View, changes: int) -> int:
     """One question for each hop, whatever the number of changes: at most two per table."""
     return sum(len(hops(term)) for term in view.terms)

@@ -33,7 +33,7 @@ SchemaOption = Annotated[str, typer.Option(help="PostgreSQL: the tables' schema.
 ReaderOption = Annotated[str, typer.Option(help="postgres-triggers: the role that shall read the log.")]
 LogSchemaOption = Annotated[str, typer.Option("--log-schema", help="postgres-triggers: the log's schema.")]
 Publication = Annotated[str, typer.Option(help="postgres: the publication.")]
-SlotOption = Annotated[str, typer.Option(help="postgres: the replication slot (removed by remove).")]
+SlotOption = Annotated[str, typer.Option(help="postgres: the replication slot, by its full name.")]
 Authority = Annotated[str, typer.Option("--ca", help="Servers: the file with the authority's certificate, for TLS.")]
 Plaintext = Annotated[bool, typer.Option("--allow-plaintext", help="Servers: without TLS to another host.")]
 
@@ -106,6 +106,21 @@ def remove(
         authority,
     )  # fmt: skip
     print_lines(given.capture().remove(dry_run))
+
+
+@capture_app.command()
+def release(
+    kind: KindArgument, path: PathOption = "", dsn: Dsn = "", host: HostOption = "localhost", port: Port = 0,
+    database: DatabaseOption = "", user: User = "", password: Password = "", schema: SchemaOption = "public",
+    log_schema: LogSchemaOption = "weir", slot: SlotOption = "weir", plaintext: Plaintext = False,
+    authority: Authority = "", dry_run: DryRun = False,
+) -> None:  # fmt: skip
+    """Take away what one warehouse owns: its mark on a log, so that another may read it, or the slot of this name."""
+    given = Given(
+        kind, path, dsn, host, port, database, user, password, schema, "", log_schema, slot=slot,
+        allow_plaintext=plaintext, authority=authority,
+    )  # fmt: skip
+    print_lines(given.capture().release(dry_run))
 
 
 @capture_app.command()

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from weir.algebra.errors import WeirError
 from weir.project.folder import ViewText
-from weir.project.survey import Survey, sources_of
+from weir.project.survey import Survey, named_sources
 
 PAUSE = 1.0  # seconds between two questions
 
@@ -57,7 +57,7 @@ def waiting(survey: Survey, texts: Mapping[str, ViewText]) -> dict[str, str]:
 
 
 def _missing(survey: Survey, text: ViewText) -> str | None:
-    return next((source for source in sources_of(text, survey.specs) if source in survey.problems), None)
+    return next((source for source in named_sources(text, survey.specs) if source in survey.problems), None)
 
 
 def told(problems: Mapping[str, str], stuck: Iterable[tuple[str, str]]) -> WeirError | None:

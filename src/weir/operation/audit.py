@@ -5,9 +5,10 @@ of those snapshots. So the definition is evaluated over the whole tables as the 
 the view as of the round's end, while the sources go on.
 
 **An independent witness.** What is compared with is the user's own SQL (``own_words``), given to Spark over the tables
-as temporary views: not the normal form, not the evaluator, not a cast of ours. Of a table's rows only -0.0 is made 0.0,
-as everywhere in Weir. The view's rows are read as its readers read them, and compared without a cast: a column of
-another type than Spark gives it is a difference of its own.
+as temporary views: not the normal form, not the evaluator, not a cast of ours. The tables' rows come from the plain
+drivers, by no decoder that load, changes or lookups use (``weir.sources.plain``); only -0.0 is made 0.0, as everywhere
+in Weir. The view's rows are read as its readers read them, and compared without a cast: a column of another type than
+Spark gives it is a difference of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from weir.rounds.engine import Engine
 from weir.rounds.loading import Frames
 from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
+from weir.scratch import private_subfolder
 from weir.spark.frame_bag import without_minus_zero
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
@@ -72,8 +74,7 @@ class Audit:
 
 def audit(engine: Engine, names: list[str], scratch: str) -> list[Audit]:
     """Runs rounds until every view named has been compared once."""
-    folder = Path(scratch) / f"audit-{uuid.uuid4().hex}"
-    folder.mkdir(parents=True)
+    folder = private_subfolder(Path(scratch) / f"audit-{uuid.uuid4().hex}")
     try:
         expected: dict[str, Path] = {}
 
@@ -100,6 +101,7 @@ def _compared(engine: Engine, name: str, expected: Mapping[str, Path]) -> Audit:
             f"view {name} cannot be audited now: a transaction with parts at several sources is not complete; try again"
         )
     assert view.store is not None
+    view.store.check()
     rows = engine.spark.read.parquet(expected[name].as_uri())
     return compare(view.store, rows, engine.spark, name)
 

@@ -14,15 +14,16 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.algebra.view import View, needed_schemas
+from weir.operation.acceptance import Acceptance
 from weir.operation.check_report import ERROR, OK, WARNING, Line, Report, Section, in_plural
+from weir.operation.identity import owner_of
 from weir.operation.machine_checks import check_spark, check_warehouse
 from weir.operation.remedies import full_remedy, index_statement
-from weir.planning.choice import ViewFacts, choose
 from weir.planning.routes import Hop, routes
 from weir.project.folder import Project, ViewText
 from weir.project.kinds import SourceSpec
 from weir.project.survey import Survey, ask_description, sources_of
-from weir.rounds.views import check_view_names
+from weir.rounds.views import ViewTables
 from weir.sources.source import Description
 
 Needed = Mapping[Relation, Schema]
@@ -32,20 +33,30 @@ def check(project: Project) -> Report:
     """Connects to every source of the project."""
     found: dict[str, Description] = {}
     failures: dict[str, str] = {}
-    for name, spec in project.sources.items():
+    warehouse = check_warehouse(project)
+    tables = _tables(project, warehouse)
+    owner = owner_of(tables.path, tables.storage) if tables is not None else ""
+    specs = {name: spec.owned_by(owner) for name, spec in project.sources.items()}
+    for name, spec in specs.items():
         try:
             found[name] = ask_description(spec)
         except WeirError as problem:
             failures[name] = str(problem)
-    survey = Survey(project.sources, found)
-    views = [_Checked.of(survey, text, project.run.max_batch) for text in project.views.values()]
+    survey = Survey(specs, found)
+    rules = Acceptance(survey, tables, project.run.max_batch)
+    views = [_Checked.of(rules, text) for text in project.views.values()]
     needed = needed_schemas(each.view for each in views if each.view is not None)
     sources = [
         Section(f"source {name} ({spec.kind}, {spec.place})", tuple(_source(spec, found.get(name), needed, failures)))
-        for name, spec in project.sources.items()
+        for name, spec in specs.items()
     ]
-    machine = (check_warehouse(project), check_spark(project.spark))
+    machine = (warehouse, check_spark(project.spark))
     return Report((*_empty(project), *sources, *(each.section for each in views), *machine))
+
+
+def _tables(project: Project, warehouse: Section) -> ViewTables | None:
+    """The views' tables, unless nothing can be said of them."""
+    return None if warehouse.count(ERROR) else ViewTables(project.warehouse_path, project.storage_options())
 
 
 def _empty(project: Project) -> Iterator[Section]:
@@ -103,8 +114,8 @@ class _Checked:
     view: View | None = None
 
     @classmethod
-    def of(cls, survey: Survey, text: ViewText, max_batch: int) -> _Checked:
-        subject = f"view {text.name} ({text.place})"
+    def of(cls, rules: Acceptance, text: ViewText) -> _Checked:
+        subject, survey = f"view {text.name} ({text.place})", rules.survey
         try:
             missing = [name for name in sources_of(text, survey.specs) if name not in survey.descriptions]
             if missing:
@@ -113,20 +124,21 @@ class _Checked:
             view = survey.view(text)
         except WeirError as problem:
             return cls(Section(subject, (Line(ERROR, str(problem)),)))
-        return cls(Section(subject, tuple(_view_lines(survey, view, max_batch))), view)
+        return cls(Section(subject, tuple(_view_lines(rules, text))), view)
 
 
-def _view_lines(survey: Survey, view: View, max_batch: int) -> Iterator[Line]:
+def _view_lines(rules: Acceptance, text: ViewText) -> Iterator[Line]:
     try:
-        check_view_names(view)
-        choice = choose(view, ViewFacts.of(survey, view, max_batch))
+        view, choice = rules.plan(text)
+        if rules.tables is not None:
+            rules.view(text)
     except WeirError as problem:
         yield Line(ERROR, str(problem))
         return
     how = "auto" if choice.automatic else "named"
     yield Line(OK, f"kept by {choice.strategy} ({how}), promises '{choice.level}', asked for '{choice.asked}'")
-    yield from dict.fromkeys(_slow_lookups(survey, view))
-    yield from _keyless(survey, view)
+    yield from dict.fromkeys(_slow_lookups(rules.survey, view))
+    yield from _keyless(rules.survey, view)
 
 
 def _slow_lookups(survey: Survey, view: View) -> Iterator[Line]:

@@ -10,16 +10,18 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from weir.algebra.errors import WeirError
 from weir.operation.locking import FOLDER
-from weir.sweeping.serving import Server
+from weir.sweeping.sealed import ChannelError, SealedChannel
+from weir.sweeping.serving import Server, listen
 
 FILE = "control.json"
+PURPOSE = "weir-control"
+_MOST_CALLERS = 16
 Handler = Callable[..., Any]
 
 
@@ -29,15 +31,15 @@ class ControlServer:
     def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._key = secrets.token_hex(32)
-        self._server = Server("weir-control", Listener(("127.0.0.1", 0)), self._key.encode(), self._serve)
+        self._server = Server(PURPOSE, listen("127.0.0.1"), self._key.encode(), self._serve, _MOST_CALLERS)
         self._file = Path(path) / FOLDER / FILE
         host, port = self._server.address
         with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             json.dump({"host": host, "port": port, "key": self._key, "process": os.getpid()}, file)
 
-    def _serve(self, connection: Connection) -> None:
-        request = json.loads(connection.recv_bytes())
-        connection.send_bytes(json.dumps(self._done(request), default=str).encode())
+    def _serve(self, channel: SealedChannel) -> None:
+        request = json.loads(channel.receive())
+        channel.send(json.dumps(self._done(request), default=str).encode())
 
     def _done(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -57,10 +59,10 @@ def ask_runner(path: str, do: str, **request: Any) -> Any:
     file = Path(path) / FOLDER / FILE
     try:
         at = json.loads(file.read_text(encoding="utf-8"))
-        with Client((at["host"], at["port"]), authkey=at["key"].encode()) as connection:
-            connection.send_bytes(json.dumps({"do": do, **request}).encode())
-            reply = json.loads(connection.recv_bytes())
-    except (OSError, EOFError, ValueError, KeyError, AuthenticationError):
+        with closing(SealedChannel.call((at["host"], at["port"]), at["key"].encode(), PURPOSE)) as channel:
+            channel.send(json.dumps({"do": do, **request}).encode())
+            reply = json.loads(channel.receive())
+    except (OSError, ValueError, KeyError, ChannelError):
         raise NoRunner(f"no runner answers for the warehouse at {path}; start one: weir run") from None
     if "problem" in reply:
         raise WeirError(reply["problem"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -10,6 +12,15 @@ from typing import IO
 from weir.algebra.errors import WeirError
 
 FOLDER = "_weir"
+REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR}  # of a disk
+
+
+def cannot_be_written(path: str | os.PathLike[str], problem: OSError) -> WeirError:
+    """For a warehouse that cannot even be begun."""
+    return WeirError(
+        f"the warehouse at {os.fspath(path)} cannot be written: {problem.strerror}; give its folder to this account, "
+        "make room there, or choose another by warehouse.path"
+    )
 
 
 class RunnerLock:
@@ -29,10 +40,7 @@ class RunnerLock:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             file = self._path.open("a+", encoding="utf-8")
         except OSError as problem:
-            raise WeirError(
-                f"the warehouse at {self._path.parent.parent} cannot be written: {problem.strerror}; give its folder "
-                "to this account, or choose another by warehouse.path"
-            ) from None
+            raise cannot_be_written(self._path.parent.parent, problem) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -43,10 +51,15 @@ class RunnerLock:
                 f"the warehouse at {self._path.parent.parent} is being run by process {holder}; ask that one "
                 "(weir status), or stop it first"
             ) from None
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
+        try:
+            file.seek(0)
+            file.truncate()
+            file.write(str(os.getpid()))
+            file.flush()
+        except OSError as problem:
+            with contextlib.suppress(OSError):  # it tries once more what it could not write
+                file.close()
+            raise cannot_be_written(self._path.parent.parent, problem) from None
         self._file = file
 
     def release(self) -> None:

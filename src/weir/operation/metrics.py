@@ -12,7 +12,7 @@ from weir.algebra.errors import WeirError
 
 Status = Callable[[], dict[str, Any]]
 _VIEW = {  # field -> (metric, kind, help)
-    "transactions": ("weir_view_transactions_total", "counter", "Transactions delivered to the view."),
+    "transactions": ("weir_view_transactions_total", "counter", "Transactions committed to the view's table."),
     "queue": ("weir_view_queue", "gauge", "Transactions received and not committed yet."),
     "commits": ("weir_view_commits_total", "counter", "Delta versions written."),
     "lag": ("weir_view_lag_seconds", "gauge", "Seconds since all that was visible at its sources was committed."),

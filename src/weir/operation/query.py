@@ -10,12 +10,13 @@ import pyarrow as pa
 from weir.algebra.errors import WeirError
 from weir.algebra.suggestion import did_you_mean
 from weir.operation.warehouse import Warehouse
+from weir.warehouse.errors import StoreError
 from weir.warehouse.record import AsOf
 
 
 def query_views(warehouse: Warehouse, sql: str, as_of: AsOf, limit: int) -> pa.Table:
     """Spark SQL over the views that have been loaded, all at one state."""
-    loaded = [name for name in warehouse.views if warehouse.is_loaded(name)]
+    loaded = [name for name in warehouse.views if _is_there(warehouse, name)]
     if not loaded:
         raise WeirError("no view has been loaded yet; run: weir run --until-caught-up")
     mentioned = [name for name in loaded if re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]
@@ -29,6 +30,14 @@ def query_views(warehouse: Warehouse, sql: str, as_of: AsOf, limit: int) -> pa.T
         return rows
     except Exception as problem:  # Spark's own, classic and Connect differently
         raise WeirError(_told(str(problem), loaded)) from None
+
+
+def _is_there(warehouse: Warehouse, name: str) -> bool:
+    """A damaged one too: only who reads it is told so."""
+    try:
+        return warehouse.is_loaded(name)
+    except StoreError:
+        return True
 
 
 def _told(problem: str, views: list[str]) -> str:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from weir.operation.control import NoRunner, ask_runner
 from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
 from weir.rounds.engine import Engine
-from weir.rounds.units import WAITING, Unit
-from weir.rounds.views import Gap, ViewTables, gaps_of
+from weir.rounds.units import FAILED, WAITING, Unit
+from weir.rounds.views import Gap, MaintainedView, ViewTables, gaps_of
+from weir.warehouse.errors import StoreError
 
 STATUS = "status.json"
 
@@ -31,8 +32,8 @@ STATUS = "status.json"
 def status_of(
     engine: Engine | None, path: str, names: Sequence[str], tables: ViewTables, started: float
 ) -> dict[str, Any]:
-    """``lag``: seconds since everything then visible at a view's sources was committed. ``queue``: transactions that
-    were received and are not committed yet.
+    """``lag``: seconds since everything then visible at a view's sources was committed. ``transactions``: how many are
+    committed; ``queue``: how many were received and are not committed yet.
     """
     now = time.time()
     document: dict[str, Any] = {"warehouse": path, "process": os.getpid(), "time": now, "started": started}
@@ -49,10 +50,11 @@ def status_of(
 
 
 def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
+    state, problem = unit.told
     shared = {
-        "state": unit.state,
-        "problem": unit.problem,
-        "transactions": unit.transactions,
+        "state": state,
+        "problem": problem,
+        "transactions": unit.written,
         "queue": unit.queue,
         "commits": unit.commits,
         "lag": now - unit.caught_up_at if unit.caught_up_at else None,
@@ -66,12 +68,20 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
             "group": unit.name if len(unit.views) > 1 else "",
             "strategy": view.choice.strategy,
             "level": view.level,
-            "arrival": view.last_arrival,
+            "arrival": _arrival(view),
             "gaps": [asdict(gap) for gap in view.gaps],
             **shared,
         }
         for view in unit.views
     ]
+
+
+def _arrival(view: MaintainedView) -> int | None:
+    """None: its table cannot tell."""
+    try:
+        return view.last_arrival if view.problem is None else None
+    except StoreError:  # damaged since it was opened; whoever writes there next says so
+        return None
 
 
 def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
@@ -89,13 +99,17 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
     }
 
 
-def with_absent(document: dict[str, Any], absent: Absent, tables: ViewTables) -> dict[str, Any]:
-    """Beside what the engine knows: views that wait outside it, and the sources that do not answer."""
+def with_outsiders(
+    document: dict[str, Any], absent: Absent, refused: Mapping[str, WeirError], tables: ViewTables
+) -> dict[str, Any]:
+    """Beside what the engine knows: views that are refused or wait outside it, and the sources that do not answer."""
     unknown: dict[str, Any] = {"strategy": "", "level": "", "lag": None, "arrival": 0, "gaps": []}
     unknown |= dict.fromkeys(("transactions", "queue", "commits"), 0)
+    outside = {name: (WAITING, problem) for name, problem in absent.problems.items()}
+    outside |= {name: (FAILED, str(problem)) for name, problem in refused.items()}
     views = [
-        {**unknown, **_resting(name, tables), "state": WAITING, "problem": problem}
-        for name, problem in absent.problems.items()
+        {**unknown, **_resting(name, tables), "state": state, "problem": problem}
+        for name, (state, problem) in outside.items()
     ]
     known = {source["name"] for source in document["sources"]}
     sources = [
@@ -107,8 +121,15 @@ def with_absent(document: dict[str, Any], absent: Absent, tables: ViewTables) ->
 
 
 def _resting(name: str, tables: ViewTables) -> dict[str, Any]:
-    """A view of a warehouse that nobody runs: what its table says."""
-    store = tables.open(name)
+    """A view of a warehouse that nobody runs: what its table says, or what is wrong with that."""
+    try:
+        return _read(name, tables)
+    except StoreError as problem:
+        return {"name": name, "state": FAILED, "problem": str(problem)}
+
+
+def _read(name: str, tables: ViewTables) -> dict[str, Any]:
+    store = tables.open_whole(name)
     if store is None or not store.head.transaction:
         return {"name": name, "state": "not loaded"}
     head = store.head
@@ -149,12 +170,17 @@ def status_from_outside(project: Project) -> dict[str, Any]:
         live: dict[str, Any] = ask_runner(path, "status")
     except NoRunner:
         at_rest = status_of(None, path, list(project.views), tables, time.time())
-        return {**at_rest, "runner": _with_gaps(_runner_at_rest(path), at_rest["views"])}
+        return {**at_rest, "runner": _with_views(_runner_at_rest(path), at_rest["views"])}
     oldest = max((view["lag"] or 0.0 for view in live["views"]), default=0.0)
-    ill = [f"view {view['name']} is {view['state']}: {view['problem']}" for view in live["views"] if view["problem"]]
     told = f"process {live['process']} runs, {live['rounds']} rounds, oldest lag {oldest:.1f} s"
-    runner = {"alive": True, "well": not ill, "text": "\n".join([told, *ill])}
-    return {**live, "runner": _with_gaps(runner, live["views"])}
+    return {**live, "runner": _with_views({"alive": True, "well": True, "text": told}, live["views"])}
+
+
+def _with_views(runner: dict[str, Any], views: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Beside what the runner says of itself: every view that is not well, and what could not be kept."""
+    ill = [f"view {view['name']} is {view['state']}: {view['problem']}" for view in views if view.get("problem")]
+    well = runner["well"] and not ill
+    return _with_gaps({**runner, "well": well, "text": "\n".join([runner["text"], *ill])}, views)
 
 
 def _with_gaps(runner: dict[str, Any], views: Sequence[dict[str, Any]]) -> dict[str, Any]:

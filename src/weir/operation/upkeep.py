@@ -14,19 +14,18 @@ the rate of changes. What goes wrong here is said and tried again later; no view
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.project.folder import RunKeys
 from weir.rounds.units import Unit
+from weir.warehouse.errors import CannotRead, Damaged
 from weir.warehouse.record import AsOf, Record
 from weir.warehouse.retention import GRACE
 from weir.warehouse.store import ViewStore
@@ -45,6 +44,7 @@ class Care:
     def __init__(self, spark: SparkSession, units: Sequence[Unit], keys: RunKeys, grace: timedelta = GRACE) -> None:
         self._spark, self._units, self._keys, self._grace = spark, units, keys, grace
         self._known: dict[str, ViewStore] = {}
+        self._left: set[str] = set()
         self._ending = threading.Event()
         self._clean_at = self._rested_at = 0.0
         self._turn = 0
@@ -76,6 +76,11 @@ class Care:
         log.warning("a table's compaction or cleaning is put off: %s", problem)
         self._rested_at = time.monotonic() + 60
 
+    def _leave(self, store: ViewStore, problem: Damaged | CannotRead) -> None:
+        """One that cannot be read is left alone from now on; the others are cared for."""
+        log.warning("a table is no longer compacted or cleaned: %s", problem)
+        self._left.add(store.place.uri)
+
     def look(self) -> None:
         """One look at all tables: at most one is compacted."""
         stores = self._stores()
@@ -90,9 +95,10 @@ class Care:
         views = [view for unit in list(self._units) for view in unit.views]
         used = [store for view in views for store in (view.store, *list(view.auxiliary.values())) if store is not None]
         for store in used:
-            if store.place.uri not in self._known and store.head.transaction:
-                self._known[store.place.uri] = ViewStore.open(store.place.uri, store.place.options)
-        return list(self._known.values())
+            with suppress(Damaged, CannotRead):  # its view is told
+                if store.place.uri not in self._known and store.head.transaction:
+                    self._known[store.place.uri] = ViewStore.open(store.place.uri, store.place.options)
+        return [store for uri, store in self._known.items() if uri not in self._left]
 
     # -- compaction ----------------------------------------------------------------------------------------------------
 
@@ -105,7 +111,11 @@ class Care:
 
     def _compact(self, store: ViewStore) -> bool:
         began = time.monotonic()
-        done = store.care(self._spark, fold_after=self._keys.compact_after, **LIMITS)
+        try:
+            done = store.care(self._spark, fold_after=self._keys.compact_after, **LIMITS)
+        except (Damaged, CannotRead) as problem:
+            self._leave(store, problem)
+            return False
         if done:
             took = time.monotonic() - began
             self._rested_at = time.monotonic() + REST * took
@@ -117,10 +127,16 @@ class Care:
 
     def _keep_house(self, stores: Sequence[ViewStore]) -> None:
         for store in stores:
-            orphans = store.clean_orphans(self._grace)
-            forgotten = self._forget(store) if self._keys.keep_days else []
-            if orphans or forgotten:
-                log.info("%s: %d orphans and %d old files removed", store.place.uri, len(orphans), len(forgotten))
+            try:
+                self._clean(store)
+            except (Damaged, CannotRead) as problem:
+                self._leave(store, problem)
+
+    def _clean(self, store: ViewStore) -> None:
+        orphans = store.clean_orphans(self._grace)
+        forgotten = self._forget(store) if self._keys.keep_days else []
+        if orphans or forgotten:
+            log.info("%s: %d orphans and %d old files removed", store.place.uri, len(orphans), len(forgotten))
 
     def _forget(self, store: ViewStore) -> list[str]:
         """The oldest state that is kept is the one that was shown when the days began."""
@@ -142,8 +158,3 @@ def _give_way(spark: SparkSession) -> None:
 
 def _as_of(record: Record) -> AsOf:
     return AsOf(version=record.version)
-
-
-def clear_scratch(folder: str) -> None:
-    """Whole tables that a killed process had put down for its first load or audit; only who runs the warehouse may."""
-    shutil.rmtree(Path(folder), ignore_errors=True)

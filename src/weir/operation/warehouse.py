@@ -15,6 +15,7 @@ It works in a Spark session of its own, or in one that is given (a notebook's, a
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -29,29 +30,30 @@ from pyspark.sql import DataFrame, SparkSession
 from weir.algebra.errors import WeirError
 from weir.algebra.suggestion import did_you_mean
 from weir.algebra.view import View
-from weir.algorithms.registry import ALGORITHMS
+from weir.operation.acceptance import Acceptance, all_refused
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
-from weir.operation.locking import FOLDER, RunnerLock
+from weir.operation.identity import take_identity
+from weir.operation.locking import FOLDER, REFUSALS, RunnerLock, cannot_be_written
 from weir.operation.metrics import MetricsServer
-from weir.operation.status import status_of, with_absent, write_status
-from weir.operation.upkeep import Care, clear_scratch
-from weir.planning.choice import ViewFacts, choose
+from weir.operation.status import status_of, with_outsiders, write_status
+from weir.operation.upkeep import Care
 from weir.planning.explanation import Explanation, explain
-from weir.planning.request import CannotMaintain
 from weir.project.folder import Project, RunKeys, ViewText
 from weir.project.kinds import SourceSpec, specify
-from weir.project.survey import Survey, sources_of
+from weir.project.survey import Survey, named_sources
 from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine, RoundReport, Settings
 from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
-from weir.rounds.views import MaintainedView, ViewTables
+from weir.rounds.views import ViewTables
+from weir.scratch import PrivateFolder, machine_place
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.record import NOW, AsOf
 from weir.warehouse.store import ViewStore
 
+log = logging.getLogger("weir")
 OnRound = Callable[[RoundReport], None]
 
 
@@ -77,6 +79,9 @@ class Warehouse:
         self._engine: Engine | None = None
         self._care: Care | None = None
         self._absent: Absent | None = None
+        self._owner = ""  # the warehouse's mark at its sources
+        self._refused: dict[str, WeirError] = {}  # views that cannot be run as they are
+        self._again: set[str] = set()  # views that are to be loaded again when they begin
         self._resources = ExitStack()
         self._survey: Survey | None = None
         self._stopping = threading.Event()
@@ -144,7 +149,7 @@ class Warehouse:
     def survey(self) -> Survey:
         """What the sources that are used say of themselves."""
         if self._survey is None:
-            used = [source for text in self.views.values() for source in sources_of(text, self.sources)]
+            used = [source for text in self.views.values() for source in named_sources(text, self.sources)]
             self._survey = Survey.of_reachable(self.sources, dict.fromkeys(used))
         return self._survey
 
@@ -195,24 +200,25 @@ class Warehouse:
             return False
         with self._turn:
             engine.flush()
-        stuck = [unit for unit in engine.units if unit.state in (FAILED, WAITING)]
+        stuck = [unit for unit in engine.units if _is_stuck(unit, engine)]
         if not all(unit.caught_up_at >= asked for unit in engine.units if unit not in stuck):
             return False
-        if (problem := told(self._absent_views, [(unit.name, unit.problem) for unit in stuck])) is not None:
+        absent = {} if self._absent is None else self._absent.problems
+        refused = {name: str(problem) for name, problem in self._refused.items()}
+        if (problem := told({**refused, **absent}, [(unit.name, unit.problem) for unit in stuck])) is not None:
             raise problem
         return True
-
-    @property
-    def _absent_views(self) -> dict[str, str]:
-        return {} if self._absent is None else self._absent.problems
 
     def _admit(self, engine: Engine) -> None:
         """Views whose sources answer now."""
         if self._absent is not None and (names := self._absent.admitted()):
             self._survey = self._absent.survey
-            units = self._units(names, set())
+            units = self._units(names, self._again)
             missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
-            engine.admit(units, {source: Channel(self.sources[source], self.spark) for source in missing})
+            engine.admit(units, {source: self._channel(source) for source in missing})
+
+    def _channel(self, source: str) -> Channel:
+        return Channel(self.sources[source].owned_by(self._owner), self.spark)
 
     def _pause(self, report: RoundReport, gather: bool) -> None:
         """``gather``: until changes may have gathered for a larger batch; not for who waits for the end."""
@@ -284,11 +290,13 @@ class Warehouse:
         lock.take()
         self._resources.callback(lock.release)
         try:
-            if "://" not in self.path:
-                clear_scratch(self._scratch())
+            self._again = again
             self._engine = self._make_engine(again)
             self._care = Care(self.spark, self._engine.units, self.run_keys)
             self._serve()
+        except OSError as problem:
+            self._resources.close()
+            raise cannot_be_written(self.path, problem) if problem.errno in REFUSALS else problem from None
         except BaseException:
             self._resources.close()
             raise
@@ -309,9 +317,13 @@ class Warehouse:
     def _make_engine(self, reload: set[str]) -> Engine:
         self._absent = Absent(self.survey, self.views)
         self._resources.callback(self._absent.close)
+        self._refused = {}
         units = self._units([name for name in self.views if name not in self._absent.views], reload)
+        if len(self._refused) == len(self.views):
+            raise all_refused(self._refused)
         used = dict.fromkeys(source for unit in units for source in unit.sources)
-        channels = {name: Channel(self.sources[name], self.spark) for name in used}
+        self._owner = take_identity(self.path, self._tables.storage)
+        channels = {name: self._channel(name) for name in used}
         tasks = int(self._settings.get("spark.default.parallelism", 0)) or os.cpu_count() or 2
         host = self._settings.get("spark.driver.host") or driver_address(self.spark)
         keys = self.run_keys
@@ -319,38 +331,29 @@ class Warehouse:
         return Engine(self.spark, channels, units, settings)
 
     def _units(self, names: Iterable[str], reload: set[str]) -> list[Unit]:
-        groups: dict[str, list[MaintainedView]] = {}
-        for name in names:
-            view = self.parsed_view(name)
-            choice = choose(view, ViewFacts.of(self.survey, view, self.run_keys.max_batch))
-            group = view.options.get("group", "")
-            if group and not choice.algorithm.facts.delegates:
-                possible = ", ".join(name for name, each in ALGORITHMS.items() if each.facts.delegates)
-                raise CannotMaintain(
-                    f"view {name} is in group '{group}', but its strategy {choice.strategy} shows states of its own; "
-                    f"use one of {possible}, or take it out of the group"
-                )
-            made = MaintainedView(view, choice, self._tables, name in reload)
-            groups.setdefault(f"group {group}" if group else name, []).append(made)
-        units = [Unit(name, views) for name, views in groups.items()]
-        for unit in units:
-            if unit.loaded and not reload & {view.name for view in unit.views}:
-                unit.recover()
-        return units
+        """What can be run of these views. The others are left out, and say why."""
+        rules = Acceptance(self.survey, self._tables, self.run_keys.max_batch)
+        accepted = rules.units((self.views[name] for name in names), reload)
+        for name, problem in accepted.refused.items():
+            log.error("view %s is not run: %s", name, problem)
+        self._refused |= accepted.refused
+        return accepted.units
 
     def _scratch(self) -> str:
-        """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder."""
-        if "://" not in self.path:
-            return os.path.join(self.path, FOLDER, "scratch")
-        import tempfile
+        """Where whole tables are put for the time of a first load: beside local tables, else in a temporary folder.
 
-        return self._resources.enter_context(tempfile.TemporaryDirectory(prefix="weir-"))
+        What a killed process has left there is gone then.
+        """
+        place = machine_place() if "://" in self.path else Path(self.path) / FOLDER / "scratch"
+        folder = PrivateFolder(place)
+        self._resources.callback(folder.close)
+        return str(folder.path)
 
     # -- reading and care ----------------------------------------------------------------------------------------------
 
     def store(self, name: str) -> ViewStore:
         """The view's table."""
-        found = self._tables.open(name)
+        found = self._tables.open_whole(name)
         if found is None or not found.head.transaction:
             raise WeirError(f"view {name} has not been loaded yet; run: weir run --until-caught-up")
         found.settle()
@@ -381,6 +384,8 @@ class Warehouse:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
         engine = self._started(())
+        for name in (name for name in names if name in self._refused):
+            raise WeirError(f"view {name} cannot be audited now: {self._refused[name]}")
         self._guests += 1
         try:
             with self._turn:
@@ -406,7 +411,15 @@ class Warehouse:
     def status(self) -> dict[str, Any]:
         """The facts of sources and views, as far as this process knows them."""
         known = status_of(self._engine, self.path, list(self.views), self._tables, self._started_at)
-        return known if self._engine is None or self._absent is None else with_absent(known, self._absent, self._tables)
+        if self._engine is None or self._absent is None:
+            return known
+        return with_outsiders(known, self._absent, self._refused, self._tables)
+
+
+def _is_stuck(unit: Unit, engine: Engine) -> bool:
+    """Whether somebody has to do something, or to wait; not who is taken up again in the next round."""
+    soon = time.monotonic() >= unit.retry_at and all(engine.channels[name].problem is None for name in unit.sources)
+    return unit.state == FAILED or (unit.state == WAITING and not soon)
 
 
 def _place(path: str | os.PathLike[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from weir.sources.secrets import read_secret
 from weir.sources.source import Source
 
 _FIELD = "key_"  # before a key's name in its model, where some names are pydantic's own
-_OUR_OWN = ("name", "kind")  # fields that are not the user's keys
+_OUR_OWN = ("name", "kind", "owner")  # fields that are not the user's keys
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ class SourceSpec:
         """A source of one's own. ``spark`` is the session in which the kind ``files`` compares; others need none."""
         make = _load(KINDS[self.kind].source)
         return cast(Source, make(self.options, spark) if self.kind == "files" else make(self.options))
+
+    def owned_by(self, owner: str) -> SourceSpec:
+        """The same source, as this warehouse reads it: what it owns there bears its mark (``sources/ownership.py``)."""
+        owns = "owner" in {each.name for each in fields(self.options)}
+        return replace(self, options=replace(self.options, owner=owner)) if owns else self
 
     @property
     def marks(self) -> bool:

@@ -75,7 +75,18 @@ class Survey:
         try:
             return parse_view(text.text, self.catalog)
         except ViewError as problem:
-            raise placed(self._with_types(problem), text.place) from None
+            raise placed(self._with_types(self._with_refusals(problem, text)), text.place) from None
+
+    def _with_refusals(self, problem: ViewError, text: ViewText) -> ViewError:
+        """A table that is there, but cannot be read exactly, is not simply unknown."""
+        name = problem.text[problem.start : problem.end].strip("`").lower()
+        named = sources_of(text, self.specs)
+        for description in (self.descriptions[source] for source in named if source in self.descriptions):
+            for relation, why in description.refused.items():
+                if relation.table.lower() == name and problem.problem.startswith("unknown table"):
+                    said = f"{relation} cannot be read by a view: {why}"
+                    return ViewError(said, "", problem.text, problem.start, problem.end)
+        return problem
 
     def _with_types(self, problem: ViewError) -> ViewError:
         """A column that is there, but has a type that no view can hold, is not simply unknown."""
@@ -116,6 +127,14 @@ def sources_of(text: ViewText, known: Iterable[str]) -> list[str]:
             raise placed(problem, text.place)
         found.append(folded[source.name.lower()])
     return list(dict.fromkeys(found))
+
+
+def named_sources(text: ViewText, known: Iterable[str]) -> list[str]:
+    """The same, where a view that names an unknown source is somebody else's trouble: it names none."""
+    try:
+        return sources_of(text, known)
+    except WeirError:
+        return []
 
 
 def _tables(definition: Definition) -> Iterator[exp.Table]:

@@ -137,7 +137,7 @@ class Answering:
             return SharedSnapshot(hold.snapshot.token)
         with self._counting:
             if self._server is None:
-                self._server = LookupServer(self._look, self.host)
+                self._server = LookupServer(self._look, self.host, self.tasks)
         return self._server.access_to(hold.source, hold.number)
 
     def _look(self, source: str, number: int, lookups: Sequence[Lookup]) -> Answers:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from weir import points
 from weir.algebra.catalog import Relation
+from weir.rounds.concerns import TROUBLE, Concerning, Follower, concerned
 from weir.sources.source import Source, Visit
 
 
@@ -45,8 +46,16 @@ class Contact:
     hold: bool = False
     lock: bool = False
     ahead: Mapping[str, str] = field(default_factory=dict)  # unit -> its position
+    followers: Mapping[str, Follower] = field(default_factory=dict)  # its units: some trouble concerns only some
 
     def __call__(self, source: Source) -> Heard:
+        try:
+            return self._spoken(source)
+        except TROUBLE as problem:
+            found = concerned(source, self.followers) if len(self.followers) > 1 else {}
+            raise Concerning(problem, found) from problem
+
+    def _spoken(self, source: Source) -> Heard:
         ahead = dict(self.ahead) if self.opening is None else self._open(source, self.opening)
         if self.acknowledged:
             points.reach(points.BEFORE_ACKNOWLEDGE)

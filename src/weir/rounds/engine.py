@@ -306,15 +306,15 @@ class Engine:
         values = {name: evaluate(query, tables) for name, query in view.queries().items()}
         return {name: (view.table_for(name, value.schema, self.spark), value) for name, value in values.items()}
 
-    def _tables(self, unit: Unit, party: Party) -> HeldTables:
+    def _tables(self, unit: Unit, party: Party, plainly: bool = False) -> HeldTables:
         schemas = needed_schemas(view.view for view in unit.views)
-        return HeldTables(self.spark, party.holds, schemas, self.settings.scratch)
+        return HeldTables(self.spark, party.holds, schemas, self.settings.scratch, plainly)
 
     def _audit(self, unit: Unit, party: Party, audits: Mapping[str, Auditor]) -> None:
-        """Hands the tables as the held snapshots show them to whoever wants to compare a view with them."""
+        """Hands the tables as the held snapshots show them, read plainly, to whoever wants to compare a view."""
         wanted = [view for view in unit.views if view.name in audits]
         if wanted and unit.state == RUNNING:
-            with self._tables(unit, party) as tables:
+            with self._tables(unit, party, plainly=True) as tables:
                 for view in wanted:
                     audits[view.name](view, tables)
 

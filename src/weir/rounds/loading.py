@@ -2,7 +2,10 @@
 
 The tables are read in parts from snapshots that are held at known positions, while the sources go on. The parts of a
 snapshot that can be shared are read by Spark's tasks, in parallel; those of another one by a thread of its own, into
-Parquet files of a scratch folder, which is gone when the work is done.
+Parquet files of a private scratch folder, which is gone when the work is done.
+
+The audit wants its tables read *plainly*: undivided, by the plain driver, so that it shares no decoder with what it
+judges (``weir.sources.plain``).
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.rounds.holds import Hold
 from weir.rounds.threads import spawn
-from weir.sources.source import HeldSnapshot, Partition
+from weir.scratch import private_file, private_subfolder
+from weir.sources.source import HeldSnapshot, Partition, SharedReader
 from weir.spark.frame_bag import FrameBag
 from weir.sweeping.failures import asking, writing_letters
 
@@ -43,25 +47,31 @@ class _Reading:
     source: str
     token: Any
     parts: tuple[Partition, ...]
+    plainly: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with writing_letters(), asking(self.source), closing(self.token.reader()) as reader:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from reader.read(self.parts[number])
+                    yield from _rows(reader, self.parts[number], self.plainly)
+
+
+def _rows(snapshot: SharedReader | HeldSnapshot, part: Partition, plainly: bool) -> Iterator[pa.RecordBatch]:
+    return snapshot.read_plainly(part) if plainly else snapshot.read(part)
 
 
 class HeldTables:
     """Every table of some held snapshots as a DataFrame. A context: leaving it removes the scratch files."""
 
     def __init__(
-        self, spark: SparkSession, holds: Mapping[str, Hold], schemas: Mapping[Relation, Schema], scratch: str
-    ) -> None:
-        self._spark, self._holds, self._schemas = spark, holds, schemas
+        self, spark: SparkSession, holds: Mapping[str, Hold], schemas: Mapping[Relation, Schema], scratch: str,
+        plainly: bool = False,
+    ) -> None:  # fmt: skip
+        self._spark, self._holds, self._schemas, self._plainly = spark, holds, schemas, plainly
         self._scratch = Path(scratch) / f"load-{uuid.uuid4().hex}"
 
     def __enter__(self) -> Frames:
-        self._scratch.mkdir(parents=True)
+        private_subfolder(self._scratch)
         holds = self._holds.values()
         pending = [(hold, spawn(f"weir-load-{hold.source}", partial(self._take, hold.snapshot))) for hold in holds]
         frames: dict[Relation, DataFrame] = {}
@@ -77,7 +87,7 @@ class HeldTables:
     def _take(self, held: HeldSnapshot) -> dict[Relation, Path | tuple[Partition, ...]]:
         """The parts, or, where the snapshot cannot be shared, files with their rows."""
         parts: dict[Relation, list[Partition]] = defaultdict(list)
-        for part in held.parts():
+        for part in held.whole_tables() if self._plainly else held.parts():
             parts[part.relation].append(part)
         wanted = [relation for relation in self._schemas if relation.source == held.source]
         if held.token is not None:
@@ -86,10 +96,11 @@ class HeldTables:
 
     def _spool(self, held: HeldSnapshot, relation: Relation, parts: Sequence[Partition]) -> Path:
         path = self._scratch / f"{uuid.uuid4().hex}.parquet"
+        private_file(path).close()
         shape = arrow_schema(self._schemas[relation])
         with pq.ParquetWriter(path, shape) as writer:
             for part in parts:
-                for batch in held.read(part):
+                for batch in _rows(held, part, self._plainly):
                     writer.write_table(pa.Table.from_batches([batch]).select(shape.names).cast(shape))
         return path
 
@@ -100,7 +111,7 @@ class HeldTables:
             return self._spark.read.schema(types).parquet(found.as_uri())
         if not found:
             return self._spark.createDataFrame([], types)
-        reading = _Selected(_Reading(held.source, held.token, found), schema.names)
+        reading = _Selected(_Reading(held.source, held.token, found, self._plainly), schema.names)
         return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
 
 

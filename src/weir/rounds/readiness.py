@@ -1,9 +1,10 @@
 """Which sources can be asked and which units can take part in a round; what happens to those that cannot.
 
 A source that is down is tried again with growing pauses; its views wait, the others go on. One that is silent (it was
-asked, and nothing comes) is waited for, and so do its views. A source that cannot go on as it is (its log no longer
-reaches back, a table has another shape) stops its views, with what to do. A unit that waits holds nothing in memory: it
-is made again from its tables, and its sources are resumed at the oldest position of all their units.
+asked, and nothing comes) is waited for, and so do its views. What cannot go on as it is (its log no longer reaches
+back, a table has another shape) stops the views that it concerns (``concerns``), with what to do. A unit that waits
+holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
+their units.
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.rounds.channels import Channel
+from weir.rounds.concerns import TROUBLE, Concerning, Follower, needed_at, way_out
 from weir.rounds.contacts import Contact, Heard, Opening
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
-from weir.sources.source import LoadAgain, SchemaChanged
+from weir.sources.source import CannotWatch
 from weir.sweeping.failures import SourceFailed, explained
 
 log = logging.getLogger("weir")
+_PAUSE = 1.0  # seconds that a new unit lets others go first
+_MOST_SETBACKS = 3  # in a row, by a question that a source cannot answer any more
 
 
 class Readiness:
     """The state of sources and units."""
 
     def __init__(
-        self, channels: Mapping[str, Channel], units: Sequence[Unit], schemas: Mapping[Relation, Schema]
+        self, channels: Mapping[str, Channel], units: Sequence[Unit], schemas: dict[Relation, Schema]
     ) -> None:
         self.channels, self.units, self.schemas = channels, units, schemas
 
@@ -79,9 +83,13 @@ class Readiness:
         ahead = {unit.name: str(unit.positions[channel.name]) for unit in units if channel.name in unit.ahead}
         hold = any(unit.state in (NEW, RUNNING) and not unit.at_work for unit in units)
         opening = None if channel.followed else self._opening(channel.name)
-        return Contact(opening, acknowledged, True, hold, lock, ahead)
+        followers = {unit.name: Follower.of(unit, channel.name) for unit in units}
+        return Contact(opening, acknowledged, True, hold, lock, ahead, followers)
 
     def _opening(self, name: str) -> Opening:
+        for relation in [relation for relation in self.schemas if relation.source == name]:
+            del self.schemas[relation]  # what units needed that have stopped may not be there any more
+        self.schemas.update(needed_at(name, self.live_units()))
         columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
         units = [unit for unit in self.live_units() if name in unit.positions]
         return Opening(columns, {unit.name: str(unit.positions[name]) for unit in units})
@@ -113,11 +121,7 @@ class Readiness:
     def blame(self, channel: Channel, problem: WeirError) -> None:
         """The source has failed."""
         units = self.units_of(channel.name)
-        if isinstance(problem, LoadAgain | SchemaChanged):
-            channel.give_up()
-            for unit in units:
-                views = " ".join(f"--reload {view.name}" for view in unit.views)
-                self.stop_unit(unit, WeirError(f"{problem}: weir run {views}"))
+        if isinstance(problem, Concerning) and self._stop_concerned(channel, units, problem):
             return
         if channel.problem is None:
             log.warning("%s; its views wait, and go on when it is back", problem)
@@ -125,14 +129,34 @@ class Readiness:
         for unit in units:
             unit.interrupt(f"waits for source {channel.name}: {problem}")
 
+    def _stop_concerned(self, channel: Channel, units: Sequence[Unit], problem: Concerning) -> bool:
+        """Stops those of a source's units that cannot go on, and lets the others begin anew; False: it is the source's
+        own trouble.
+        """
+        found, new = problem.units, {unit.name for unit in units if unit.state == NEW}
+        if isinstance(problem.problem, CannotWatch) and len(found) in (0, len(units)):
+            return False
+        channel.give_up()
+        first = not found and 0 < len(new) < len(units)  # those that are loaded go first: what came before is theirs
+        for unit in units:
+            unit.interrupt(f"waits for source {channel.name}: {problem}", _PAUSE if first and unit.name in new else 0.0)
+            if not first and (unit.name in found or not found):
+                self.stop_unit(unit, way_out(unit, found.get(unit.name, problem.problem)))
+        return True
+
     def trouble(self, unit: Unit, problem: Exception) -> None:
         """A unit could not be brought on: its views wait for the source that is to blame, or stop."""
         told = explained(problem, unit.name)
-        if isinstance(told, SourceFailed):
+        if not isinstance(told, SourceFailed):
+            self.stop_unit(unit, told)
+        elif not isinstance(told.problem, TROUBLE):
             self.blame(self.channels[told.source], told.problem)
             unit.interrupt(f"waits for source {told.source}: {told.problem}")
+        elif unit.setbacks < _MOST_SETBACKS:  # whom it concerns shows when the source is opened again
+            unit.setbacks += 1
+            unit.interrupt(f"waits for source {told.source}: {told.problem}")
         else:
-            self.stop_unit(unit, told)
+            self.stop_unit(unit, way_out(unit, told.problem))
 
     def stop_unit(self, unit: Unit, problem: WeirError) -> None:
         log.error("view %s stops: %s", unit.name, problem)

@@ -26,6 +26,8 @@ from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Block
 from weir.rounds.views import MaintainedView
 from weir.sweeping.order import Asked
+from weir.warehouse.errors import StoreError
+from weir.warehouse.store import ViewStore
 
 NEW, RUNNING, WAITING, FAILED = "new", "running", "waiting", "failed"
 RECOVERED, INTERRUPTED, REVIVED, STOPPED = "recovered", "interrupted", "revived", "stopped"
@@ -43,6 +45,7 @@ class Unit:
 
     name: str
     views: list[MaintainedView]
+    anew: bool = False  # to be loaded, whatever its tables hold
     problem: str = ""
     retry_at: float = 0.0
     positions: dict[str, Position] = field(default_factory=dict)  # of what was handed over to its algorithms
@@ -50,18 +53,29 @@ class Unit:
     ahead: set[str] = field(default_factory=set)  # sources that deliver again what it has
     inbox: dict[str, Block] = field(default_factory=dict)  # by source: what was delivered since
     at_work: bool = False
+    setbacks: int = 0  # since it was written last
     _afterwards: Callable[[], None] | None = None  # what has happened to it while it was at work
-    transactions: int = 0
-    written: int = 0  # how many of them are committed, or are to be delivered once more
+    transactions: int = 0  # received; each once, however often it is delivered
+    written: int = 0  # how many of them are committed
     commits: int = 0
     asked: Asked = field(default_factory=Asked)  # what was asked of the sources for it
     caught_up_at: float = 0.0  # everything that was visible then is committed
     committed_at: float = 0.0
     _life: Life = field(default_factory=lambda: Life(LIFE, NEW))
+    _refused: tuple[str, int] = ("", -1)  # why its last write failed, and how many had succeeded before
 
     @property
     def state(self) -> str:
         return self._life.state
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """State and problem as its user is told them: after a write that failed it waits until one has succeeded, also
+        while it is tried once more.
+        """
+        why, commits = self._refused
+        unproved = self.state in (NEW, RUNNING) and commits == self.commits
+        return (WAITING, why) if unproved else (self.state, self.problem)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -74,7 +88,7 @@ class Unit:
     @property
     def queue(self) -> int:
         """Transactions that it has received and not committed yet."""
-        return self.transactions - self.written
+        return max(self.transactions - self.written, 0)
 
     @property
     def leader(self) -> MaintainedView:
@@ -103,10 +117,24 @@ class Unit:
             view.start()
         store = self.leader.store
         assert store is not None
+        self._check_together(store)
         self.durable = dict(store.positions())
         self.positions = dict(self.durable)
+        self.transactions = self.written = max(self.transactions, self.written)
         self._life.happens(RECOVERED)
-        self.problem = ""
+        self.problem, self.anew = "", False
+
+    def _check_together(self, leading: ViewStore) -> None:
+        """Views of one unit stand at one vector: where one table is older or newer, not all can be gone on with."""
+        wanted = leading.positions()
+        for view in self.views[1:]:
+            assert view.store is not None
+            found = view.store.positions()
+            if any(found.get(source) != wanted.get(source) for source in self.sources):
+                raise StoreError(
+                    f"views {self.leader.name} and {view.name} commit together, but their tables do not stand at the "
+                    f"same positions; load them again from their sources: weir run --reload {self.leader.name}"
+                )
 
     def start_anew(self) -> None:
         """After a load, at work: from its tables; what came meanwhile stays in the inbox."""
@@ -116,20 +144,24 @@ class Unit:
         self.recover()
 
     def interrupt(self, why: str, pause: float = 0.0) -> None:
-        """It waits, at least so many seconds; one that has failed stays so, and one at work finishes that first."""
+        """It waits, at least so many seconds (for a write that failed); one that has failed stays so, and one at work
+        finishes that first.
+        """
         if self.at_work:
             self._afterwards = self._afterwards or (lambda: self.interrupt(why, pause))
             return
         self._life.happens(INTERRUPTED)
         if self.state == WAITING:
             self.problem, self.retry_at = why, time.monotonic() + pause
+            self._refused = (why, self.commits) if pause else self._refused
+        self.transactions = self.written  # the others are delivered once more
         self.forget()
 
     def revive(self) -> None:
         """Back from its tables, or to be loaded where they are not there."""
         self._life.happens(REVIVED)
         self.forget()
-        if self.loaded:
+        if not self.anew and self.loaded:
             self.recover()
 
     def stop(self, problem: WeirError) -> None:
@@ -139,6 +171,7 @@ class Unit:
             return
         self._life.happens(STOPPED)
         self.problem = str(problem)
+        self.transactions = self.written
         self.forget()
 
     def forget(self) -> None:
@@ -146,7 +179,6 @@ class Unit:
         for view in self.views:
             view.stop()
         self.positions = dict(self.durable)
-        self.written = self.transactions
         self.ahead.clear()
         self.inbox.clear()
 

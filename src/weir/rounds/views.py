@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -23,10 +25,13 @@ from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.spark_expressions import schema_of_view
 from weir.warehouse.bags import bag_of
 from weir.warehouse.columns import check_names, escaped, unescaped
-from weir.warehouse.errors import BadColumns
-from weir.warehouse.place import LOG
+from weir.warehouse.damage import DATA, last_known_arrival
+from weir.warehouse.errors import BadColumns, Damaged, StoreError
+from weir.warehouse.place import LOG, Place
+from weir.warehouse.record import Record
 from weir.warehouse.store import ViewStore
 
+E = TypeVar("E", bound=StoreError)
 AUXILIARY = "_auxiliary"
 AUXILIARY_NOTE, GAPS_NOTE = "auxiliary", "gaps"
 
@@ -55,20 +60,38 @@ class ViewTables:
     storage: Mapping[str, str]
 
     def open(self, *names: str) -> ViewStore | None:
+        """The table, if there is one. What is wrong with it is said with the view's name and the way out."""
         place = self.place(*names)
-        return ViewStore.open(place, self._options) if ViewStore.exists(place, self._options) else None
+        with _telling(names):
+            return ViewStore.open(place, self._options) if ViewStore.exists(place, self._options) else None
 
-    def create(self, schema: Schema, *names: str) -> ViewStore:
-        return ViewStore.create(self.place(*names), schema, "/".join(names), self._options)
+    def open_whole(self, *names: str) -> ViewStore | None:
+        """The same, of which every file with rows is known to be there."""
+        found = self.open(*names)
+        if found is not None:
+            with _telling(names):
+                found.check()
+        return found
 
-    def replaced(self, old: ViewStore, schema: Schema, *names: str) -> ViewStore:
-        """A new, empty table in place of one with other columns. Its log goes first, the newest version before all:
-        whatever comes in between, what is left is an older state, or no table.
+    def create(self, schema: Schema, *names: str, after: int = 0) -> ViewStore:
+        return ViewStore.create(self.place(*names), schema, "/".join(names), self._options, after=after)
+
+    def made_anew(self, schema: Schema, *names: str) -> ViewStore:
+        """A new, empty table in place of one with other columns, or of one that is damaged, whose arrival numbers it
+        goes on with. The log goes first, the newest version before all: whatever comes in between, what is left is an
+        older state, or no table.
         """
-        log = [name for name in old.place.listing(LOG) if not name.endswith(".json")]
-        commits = sorted((name for name in old.place.listing(LOG) if name.endswith(".json")), reverse=True)
-        old.place.discard([*log, *commits, *old.place.listing()])
-        return self.create(schema, *names)
+        place = Place.of(self.place(*names), self._options)
+        after, files = last_known_arrival(place), place.listing()
+        log = [name for name in files if name.startswith(f"{LOG}/")]
+        commits = sorted((name for name in log if name.endswith(".json")), reverse=True)
+        place.discard([*(name for name in log if not name.endswith(".json")), *commits])
+        place.discard(name for name in files if name.startswith(DATA))
+        return self.create(schema, *names, after=after)
+
+    def gone(self, *names: str) -> Damaged:
+        """The error for a table that was there."""
+        return _told(names, Damaged(f"the table at '{self.place(*names)}' is gone"))
 
     def place(self, *names: str) -> str:
         """A table's folder."""
@@ -77,6 +100,22 @@ class ViewTables:
     @property
     def _options(self) -> Mapping[str, str] | None:
         return self.storage or None
+
+
+@contextmanager
+def _telling(names: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except StoreError as problem:
+        raise _told(names, problem) from problem
+
+
+def _told(names: Sequence[str], problem: E) -> E:
+    """A table's trouble as its view's."""
+    view = names[1] if names[0] == AUXILIARY else names[0]
+    kept = "an auxiliary table of it: " if names[0] == AUXILIARY else ""
+    way_out = f". Restore it from a backup, or load the view again from its sources: weir run --reload {view}"
+    return type(problem)(f"view {view}: {kept}{problem}{way_out if isinstance(problem, Damaged) else ''}")
 
 
 def check_view_names(view: View) -> None:
@@ -94,12 +133,22 @@ class MaintainedView:
         check_view_names(view)
         self.view, self.choice, self.tables = view, choice, tables
         self.name = view.name
-        self.store = tables.open(view.name)
+        self.anew = anew  # it shall be loaded again, whatever its tables are
+        self.store: ViewStore | None = None
+        self.problem: StoreError | None = None  # why its table cannot be opened
         self.auxiliary: dict[str, ViewStore] = {}
         self.conversation: Conversation | None = None
+        self._look()
         self.gaps: list[Gap] = gaps_of(self.store)
         if self.store is not None and not anew:
             self._check_definition(self.store)
+
+    def _look(self) -> None:
+        """Opens its table. One that cannot be opened is no reason to stop others: it is told to whoever needs it."""
+        try:
+            self.store, self.problem = self.tables.open(self.name), None
+        except StoreError as problem:
+            self.store, self.problem = None, problem
 
     @property
     def complete(self) -> bool:
@@ -134,10 +183,26 @@ class MaintainedView:
                 f"from the sources: weir run --reload {self.name} (or give the new view another name)"
             )
 
+    def check_auxiliary(self, store: ViewStore) -> None:
+        """Refuses a table that was kept without what the strategy needs beside it."""
+        kept = json.loads(store.head.notes.get(AUXILIARY_NOTE, "{}"))
+        if store.head.transaction and not kept and self.queries().keys() - {""}:
+            raise DefinitionChanged(
+                f"view {self.name} was kept without the auxiliary views that strategy {self.choice.strategy} needs; "
+                f"load it again from the sources: weir run --reload {self.name}"
+            )
+
     @property
     def loaded(self) -> bool:
         """Whether its table holds rows that belong to known positions."""
+        if self.problem is not None and not self.anew:
+            raise self.problem
         return self.store is not None and self.store.head.transaction > 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether arrival numbers have been given: by this table, or by one that it took the place of."""
+        return self.loaded or self.received > 0
 
     def settle(self) -> None:
         """Finishes what a commit of its table has decided and a crash has left open."""
@@ -161,50 +226,63 @@ class MaintainedView:
     def table_for(self, name: str, schema: Schema, spark: SparkSession) -> ViewStore:
         """The view's own table (the empty name) or an auxiliary one, made where missing."""
         if not name:
-            self.store = self._fitting(self.store, schema_of_view(self.view, spark), self.name)
+            self.store, self.problem = self._fitting(schema_of_view(self.view, spark), self.name), None
             return self.store
         if name not in self.auxiliary:
             folder = hashlib.sha256(name.encode()).hexdigest()[:16]
-            found = self.tables.open(AUXILIARY, self.name, folder)
-            if found is not None and not self.loaded:  # it went with a table that is no more
-                found = self.tables.replaced(found, escaped(schema), AUXILIARY, self.name, folder)
-            self.auxiliary[name] = self._fitting(found, escaped(schema), AUXILIARY, self.name, folder)
+            self.auxiliary[name] = self._fitting(escaped(schema), AUXILIARY, self.name, folder)
         return self.auxiliary[name]
 
-    def _fitting(self, found: ViewStore | None, schema: Schema, *names: str) -> ViewStore:
-        """The table that is there, if its columns are these."""
+    def _fitting(self, schema: Schema, *names: str) -> ViewStore:
+        """The table that is there, if it can be opened and its columns are these; else a new one."""
+        try:
+            found = self.tables.open(*names)
+        except Damaged:
+            if self.loaded and not self.anew:
+                raise
+            return self.tables.made_anew(schema, *names)
         if found is None:
             return self.tables.create(schema, *names)
-        return found if found.schema == schema else self.tables.replaced(found, schema, *names)
+        orphaned = names[0] == AUXILIARY and not self.loaded  # it went with a table that is no more
+        return self.tables.made_anew(schema, *names) if orphaned or found.schema != schema else found
 
     # -- the algorithm -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """A fresh algorithm at the table's state."""
-        assert self.store is not None, f"view {self.name} is not loaded"
+        self.anew = False
+        assert self.loaded, f"view {self.name} is not loaded"
         self.settle()
+        self.store = self.tables.open_whole(self.name)
+        assert self.store is not None
         head = self.store.head
         self.gaps = gaps_of(self.store)
         folders = json.loads(head.notes.get(AUXILIARY_NOTE, "{}"))
-        for name, folder in folders.items():
-            if name not in self.auxiliary and (found := self.tables.open(AUXILIARY, self.name, folder)):
-                self.auxiliary[name] = found
-        if self.queries().keys() - folders.keys() - {""} and not folders:
-            raise DefinitionChanged(
-                f"view {self.name} was kept without the auxiliary views that strategy {self.choice.strategy} needs; "
-                f"load it again from the sources: weir run --reload {self.name}"
-            )
+        self.auxiliary = {name: self._auxiliary_table(folder, head) for name, folder in folders.items()}
+        self.check_auxiliary(self.store)
         content = {name: _content(self.auxiliary[name]) for name in folders} or None
         algorithm = self.choice.algorithm(self.view, content, **self.choice.options)
         algorithm.delegated = frozenset(algorithm.facts.delegates)
         self.conversation = Conversation(Driver(algorithm, head.last_arrival), self.complete)
 
+    def _auxiliary_table(self, folder: str, head: Record) -> ViewStore:
+        """One that the view's newest commit names."""
+        found = self.tables.open_whole(AUXILIARY, self.name, folder)
+        if found is None:
+            raise self.tables.gone(AUXILIARY, self.name, folder)
+        if found.head.transaction > head.transaction:
+            behind = f"its newest commit, version {head.version}, is older than that of its auxiliary tables"
+            raise _told([self.name], Damaged(f"the table at '{self.tables.place(self.name)}' is damaged: {behind}"))
+        return found
+
     def stop(self) -> None:
         """Forgets all that is in memory."""
+        was_there = self.store is not None or self.problem is not None
         self.conversation = None
         self.auxiliary = {}
-        if self.store is not None:
-            self.store = self.tables.open(self.name)
+        self._look()
+        if was_there and self.store is None and self.problem is None:
+            self.problem = self.tables.gone(self.name)
 
     def deliver(self, blocks: Sequence[Sequence[Delivered]]) -> None:
         """A round's updates, all at once: the snapshots that answer have seen all of them."""

@@ -5,6 +5,8 @@ a view be computed anew from the round's snapshots, which show all of the round'
 has the number of the last of them, and the numbers before that have no state. Where somebody orders a load
 (``--reload``) nobody has counted what came in between: the load is one arrival, the next.
 
+A table that was damaged is made anew by an ordered load: the numbers go on, and all states before it are lost.
+
 A view that was to keep every state says in its table which it has not, for ``weir status`` to tell.
 """
 
@@ -25,6 +27,7 @@ from weir.warehouse.store import ViewStore
 TRUNCATED = "a TRUNCATE whose rows are in no log"
 ORDERED = "loaded again from its sources"
 FIRST = "first load"
+MADE_ANEW = "its table was made anew, the one before it is no more"
 MOST_GAPS = 100  # that a commit tells of; each is in the history of the table besides
 
 
@@ -40,16 +43,20 @@ class WholeStates:
 
     def why(self, view: MaintainedView) -> str:
         """The reason, as the table's history tells it."""
-        return FIRST if not view.loaded else ORDERED if self.transactions is None else TRUNCATED
+        if not view.begun:
+            return FIRST
+        return MADE_ANEW if not view.loaded else ORDERED if self.transactions is None else TRUNCATED
 
     def arrivals(self, view: MaintainedView) -> tuple[int, int]:
         """The numbers that the load takes."""
-        if not view.loaded:
+        if not view.begun:
             return 0, 0
         return view.received + 1, view.received + (self.transactions or 1)
 
     def _gap(self, view: MaintainedView) -> Gap | None:
         first, last = self.arrivals(view)
+        if view.begun and not view.loaded:
+            return Gap(0, last, self.why(view))
         missing = view.loaded and (self.transactions is None or first < last)
         return Gap(first - 1, last, self.why(view)) if missing and view.complete else None
 

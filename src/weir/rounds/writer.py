@@ -61,6 +61,7 @@ class Writer:
         unit = job.unit
         unit.durable, unit.written = dict(job.positions), job.transactions
         unit.commits += 1
+        unit.setbacks = 0
         unit.committed_at, unit.caught_up_at = time.time(), seen
 
     @property

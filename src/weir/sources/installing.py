@@ -37,8 +37,19 @@ class Capture(ABC):
     @abstractmethod
     def remove(self, dry_run: bool) -> list[str]: ...
 
+    def release(self, dry_run: bool) -> list[str]:
+        """Takes away what one reader owns, so that another can read, or nobody must."""
+        return ["nothing here belongs to one reader"]
+
     @abstractmethod
     def status(self) -> list[StatusLine]: ...
+
+
+def released(found: str | None, dry_run: bool) -> str:
+    """What is said of a reader's mark."""
+    if not found:
+        return "the log bears no reader's mark"
+    return f"{'take' if dry_run else 'took'} the mark of the warehouse at {found.partition(' ')[2]} off the log"
 
 
 def status_of(source: Source) -> list[StatusLine]:

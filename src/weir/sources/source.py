@@ -50,6 +50,10 @@ class SchemaChanged(SourceError):
     """A table in use has changed its shape; nothing wrong was delivered. Names what changed and what to do."""
 
 
+class CannotWatch(SourceError):
+    """What is asked for cannot be watched as it is (rights, capture): names the table and what mends it."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A missing right, setting, key or index, with the SQL or setting that mends it; ``weir check`` reports them."""
@@ -68,6 +72,7 @@ class Description:
     unmapped: Mapping[Relation, Mapping[str, str]] = field(default_factory=dict)  # column -> the database's type
     findings: tuple[Finding, ...] = ()
     rows: Mapping[Relation, int] = field(default_factory=dict)  # about so many, from the source's own statistics
+    refused: Mapping[Relation, str] = field(default_factory=dict)  # what looks like a table and cannot be read: why not
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,10 @@ class SharedReader(SnapshotReader):
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
 
+    @abstractmethod
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        """As ``HeldSnapshot.read_plainly``."""
+
 
 class HeldSnapshot(ABC):
     """What one visit or load showed, open for questions until it is released.
@@ -163,6 +172,20 @@ class HeldSnapshot(ABC):
         self._check()
         yield from self._read(partition)
 
+    def whole_tables(self) -> tuple[Partition, ...]:
+        """Every watched table as the snapshot shows it, undivided, for ``read_plainly``."""
+        with self._asking:
+            self._check()
+            return self._whole_tables()
+
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        """The rows of a whole table as the plain driver converts them (``plain.py``): the audit's way.
+
+        Nothing that ``read``, ``look`` or a visit decodes or divides by takes part. Otherwise as ``read``.
+        """
+        self._check()
+        yield from self._read_plainly(table)
+
     def release(self) -> None:
         """Ends it; one that is released already stays so."""
         with self._asking:
@@ -187,6 +210,12 @@ class HeldSnapshot(ABC):
 
     @abstractmethod
     def _read(self, partition: Partition) -> Iterator[pa.RecordBatch]: ...
+
+    @abstractmethod
+    def _whole_tables(self) -> tuple[Partition, ...]: ...
+
+    @abstractmethod
+    def _read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]: ...
 
     @abstractmethod
     def _end(self) -> None: ...

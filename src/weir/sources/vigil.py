@@ -1,8 +1,8 @@
 """A vigil over calls that wait for a server: one that says nothing for too long loses its connection.
 
-libpq waits without a limit. A dead machine is noticed by the operating system's keep-alives, but a server that hangs (or
-was stopped) still answers those. So whoever waits says so here, and a thread looks every second: when the socket has
-received nothing for so many seconds since the call began, it is shut down, and the call ends with the driver's own
+libpq waits without a limit. A dead machine is noticed by the operating system's keep-alives, but a server that hangs
+(or was stopped) still answers those. So whoever waits says so here, and a thread looks every second: when the socket
+has received nothing for so many seconds since the call began, it is shut down, and the call ends with the driver's own
 error for a lost connection. As long as something comes, a call may take as long as it wants.
 """
 

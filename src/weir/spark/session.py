@@ -6,6 +6,7 @@ a session of Weir's own. Beside a running session that is a sibling: the same cl
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
+from weir.scratch import PrivateFolder, machine_place
 
 # What an expression means, and how rows travel. They can be set on any session, a remote one too.
 _MEANING = {
@@ -32,6 +34,7 @@ _APPLICATION = {
     "spark.log.level": "ERROR",
     "spark.scheduler.mode": "FAIR",  # a compaction and a round share the cores
 }
+_LOCAL_DIR, _JAVA_OPTIONS = "spark.local.dir", "spark.driver.extraJavaOptions"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -75,8 +78,10 @@ def _start(
     # The workers must run the driver's Python: pickles and packages have to fit. Who has set it knows better.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(name)
-    local = _LOOPBACK if master.startswith("local") else {}
-    for key, value in {**_APPLICATION, **local, **settings}.items():
+    wanted = dict(settings)
+    if master.startswith("local"):
+        wanted = {**_LOOPBACK, **wanted, **_private_place(wanted)}
+    for key, value in {**_APPLICATION, **wanted}.items():
         builder = builder.config(key, value)
     try:
         with _errors_to(Path(log)) if log is not None else nullcontext(), _interrupts_as_before():
@@ -87,6 +92,17 @@ def _start(
             f"Spark does not start at {master}: it needs Java 17 or newer, found by JAVA_HOME or on the path "
             f"(Debian: apt-get install openjdk-17-jre-headless). It said:\n{told}"
         ) from None
+
+
+def _private_place(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings by which a Spark on this machine puts rows down where nobody else can read them.
+
+    The folder is this process's and not a warehouse's: Spark stays for the next one.
+    """
+    folder = PrivateFolder(machine_place())
+    atexit.register(folder.close)
+    java = f'"-Djava.io.tmpdir={folder.path}" {settings.get(_JAVA_OPTIONS, "")}'.strip()
+    return {_LOCAL_DIR: settings.get(_LOCAL_DIR, str(folder.path)), _JAVA_OPTIONS: java}
 
 
 def _last_lines(log: Path) -> str:

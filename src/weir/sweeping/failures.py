@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from weir.algebra.errors import WeirError
-from weir.sources.source import LoadAgain, SchemaChanged, SourceError
+from weir.sources.source import CannotWatch, LoadAgain, SchemaChanged, SourceError
 
 _LETTER = re.compile(r"weir-letter:([\w=-]+)")
-_KINDS = {kind.__name__: kind for kind in (LoadAgain, SchemaChanged, SourceError, WeirError)}  # special ones first
+_SPECIAL_FIRST = (LoadAgain, SchemaChanged, CannotWatch, SourceError, WeirError)
+_KINDS = {kind.__name__: kind for kind in _SPECIAL_FIRST}
 
 
 class SourceFailed(WeirError):
@@ -52,12 +53,22 @@ def writing_letters() -> Iterator[None]:
         raise TaskFailed(f"{problem}\nweir-letter:{_letter(problem)}") from problem
 
 
+def named_problem(problem: WeirError) -> dict[str, str]:
+    """A problem as words that another process can read."""
+    kind = next(name for name, kind in _KINDS.items() if isinstance(problem, kind))
+    return {"kind": kind, "said": str(problem)}
+
+
+def problem_named(document: Mapping[str, str]) -> WeirError:
+    """The problem again, in the nearest type that both sides know."""
+    return _KINDS.get(document["kind"], WeirError)(document["said"])
+
+
 def _letter(problem: Exception) -> str:
     told = problem.problem if isinstance(problem, SourceFailed) else problem
     ours = isinstance(told, WeirError)
-    kind = next((name for name, kind in _KINDS.items() if isinstance(told, kind)), WeirError.__name__)
-    said = str(told) if ours else f"{type(told).__name__}: {told}"
-    content = {"kind": kind, "said": said, "source": getattr(problem, "source", ""), "ours": ours}
+    said = named_problem(told if isinstance(told, WeirError) else WeirError(f"{type(told).__name__}: {told}"))
+    content = {**said, "source": getattr(problem, "source", ""), "ours": ours}
     return urlsafe_b64encode(json.dumps(content).encode()).decode()
 
 
@@ -84,5 +95,5 @@ def explained(problem: Exception, what: str) -> WeirError:
 
 def _opened(letter: str, what: str) -> WeirError:
     content = json.loads(urlsafe_b64decode(letter))
-    told = _KINDS[content["kind"]](content["said"] if content["ours"] else f"{what}: {content['said']}")
+    told = problem_named(content if content["ours"] else {**content, "said": f"{what}: {content['said']}"})
     return SourceFailed(told, content["source"]) if content["source"] else told

@@ -48,8 +48,11 @@ def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -
 
 
 def _is_empty_start(created: Record, first: Record) -> bool:
-    """A table is empty between its creation and its first load, and no source was ever like that."""
-    return not created.transaction and first.kind == LOAD and first.last_arrival == created.last_arrival
+    """A table is empty between its creation and its first load, and no source was ever like that. One that was made
+    in place of a damaged one goes on after that one's last arrival.
+    """
+    goes_on = created.last_arrival > 0 or first.last_arrival == created.last_arrival
+    return not created.transaction and first.kind == LOAD and goes_on
 
 
 def _by_positions(

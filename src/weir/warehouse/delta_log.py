@@ -7,11 +7,10 @@ retry, and whoever commits decides.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -22,6 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from weir.algebra.types import Schema
 from weir.warehouse.columns import WEIGHT, stored_arrow
+from weir.warehouse.damage import parsed_commit, why_unreadable
 from weir.warehouse.errors import NotAView
 from weir.warehouse.place import LOG, Place
 from weir.warehouse.record import CREATE, FOLD, NET, Record
@@ -95,12 +95,12 @@ class DeltaLog:
         return cls(place, open_table(place))
 
     @classmethod
-    def create(cls, place: Place, schema: Schema, name: str, hash_bits: int) -> DeltaLog:
-        """Version 0: the columns and no rows."""
-        _refuse_occupied(place)
+    def create(cls, place: Place, schema: Schema, name: str, hash_bits: int, after: int = 0) -> DeltaLog:
+        """Version 0: the columns and no rows. ``after``: the last arrival number that a table before it has given."""
+        refuse_occupied(place)
         configuration = {LAYOUT: OUR_LAYOUT, COLUMNS: str(schema), HASH_BITS: str(hash_bits)}
         configuration |= {"delta.enableExpiredLogCleanup": "false"}  # what is forgotten is Weir's decision
-        record = Record(CREATE, {}, last_arrival=0, transaction=0, token=uuid.uuid4().hex)
+        record = Record(CREATE, {}, last_arrival=after, transaction=0, token=uuid.uuid4().hex)
         try:
             table = place.writing(
                 lambda: DeltaTable.create(
@@ -122,7 +122,10 @@ class DeltaLog:
     def latest(self) -> int:
         """The newest version, also when another process wrote it."""
         with self._turn:
-            self._table.update_incremental()
+            try:
+                self._table.update_incremental()
+            except (DeltaError, OSError) as problem:
+                raise why_unreadable(self.place, problem) from problem
             return int(self._table.version())
 
     def head(self) -> Record:
@@ -134,9 +137,16 @@ class DeltaLog:
         actions = self.actions(version)
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if APPLICATION in info:
-            return Record.parse(info[APPLICATION], version, info.get("timestamp", 0))
+            record = Record.parse(info[APPLICATION], version, info.get("timestamp", 0))
+            added = sum(action["add"]["size"] for action in actions if "add" in action)
+            if added != record.bytes:
+                wrong = f"adds {added} bytes of rows and says {record.bytes}: lines of it are missing"
+                raise self.place.damaged(f"{commit_name(version)} {wrong}")
+            return record
         if version > 0 and not any("add" in action or "remove" in action for action in actions):
             return replace(self.record(version - 1), version=version)
+        if not info and _is_ours(actions):
+            raise self.place.damaged(f"{commit_name(version)} has lost its line commitInfo")
         raise NotAView(
             f"version {version} of the table at '{self.place.uri}' was not written by Weir "
             f"(operation {info.get('operation', 'unknown')}): its source positions are unknown. "
@@ -144,8 +154,15 @@ class DeltaLog:
         )
 
     def actions(self, version: int) -> list[dict[str, Any]]:
-        text = self.place.read_bytes(commit_name(version)).decode()
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        name = commit_name(version)
+        try:
+            return parsed_commit(self.place.read_bytes(name))
+        except FileNotFoundError as problem:
+            raise self.place.damaged(f"{name} is missing") from problem
+        except OSError as problem:
+            raise why_unreadable(self.place, problem) from problem
+        except ValueError as problem:
+            raise self.place.damaged(f"{name} {problem}") from problem
 
     def versions(self) -> list[int]:
         """The versions whose commits are kept, oldest first."""
@@ -215,6 +232,10 @@ def _file(name: str, size: int, rows: int, low: int | None = None, high: int | N
     return DataFile(name, size, rows, weights=None if low is None or high is None else (low, high))
 
 
+def _is_ours(actions: Sequence[Mapping[str, Any]]) -> bool:
+    return any(action.get("txn", {}).get("appId") == APPLICATION for action in actions)
+
+
 def commit_name(version: int) -> str:
     return f"{LOG}/{version:020}.json"
 
@@ -223,13 +244,10 @@ def open_table(place: Place, version: int | None = None) -> DeltaTable:
     try:
         return DeltaTable(place.uri, version=version, storage_options=dict(place.options) if place.options else None)
     except (TableNotFoundError, DeltaError, OSError) as problem:
-        raise NotAView(
-            f"'{place.uri}' is not a Delta table that can be read: {problem}. "
-            f"Create the view there, or correct the path."
-        ) from problem
+        raise why_unreadable(place, problem) from problem
 
 
-def _refuse_occupied(place: Place) -> None:
+def refuse_occupied(place: Place) -> None:
     """What a process that was killed while creating has left in the log's folder is no table, and is written over."""
     try:
         found = [name for name in place.listing() if not name.startswith(f"{LOG}/")]

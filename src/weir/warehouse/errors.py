@@ -17,6 +17,14 @@ class NotAView(StoreError):
     """The path holds no Delta table, or one that Weir did not make."""
 
 
+class Damaged(StoreError):
+    """A file of a table is missing, cut off or overwritten: what the view was cannot be read from it any more."""
+
+
+class CannotRead(StoreError):
+    """The place itself refuses to be read. Nothing is known to be lost."""
+
+
 class CannotWrite(StoreError):
     """The files or the commit could not be written. The table is as it was."""
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from weir.messages import Position
 from weir.warehouse.delta_log import DeltaLog, Outrun
-from weir.warehouse.errors import StoreError, Unsettled, WriterConflict
+from weir.warehouse.errors import Damaged, StoreError, Unsettled, WriterConflict
+from weir.warehouse.place import Place
 from weir.warehouse.record import APPEND, FOLLOW, LOAD, ArrivalStep, Decided, Record
 
 if TYPE_CHECKING:
@@ -71,21 +72,30 @@ def follow(log: DeltaLog, deciding: DeltaLog) -> None:
 
 
 def leader_of(log: DeltaLog, head: Record) -> DeltaLog | None:
-    """The table that decides for this one; None when there is none, or no longer."""
-    place = log.place.at(head.leader) if head.leader else None
-    return DeltaLog.open(place) if place is not None and place.has_table() else None
+    """The table that decides for this one; None when there is none, or no longer, or none that could tell."""
+    return _opened(log.place.at(head.leader)) if head.leader else None
+
+
+def _opened(place: Place) -> DeltaLog | None:
+    """A table that was dropped decides nothing and waits for nothing; nor does a damaged one: it is to be made anew."""
+    try:
+        found = DeltaLog.open(place) if place.has_table() else None
+        if found is not None:
+            found.head()
+        return found
+    except Damaged:
+        return None
 
 
 def settle_followers(log: DeltaLog, head: Record) -> list[str]:
     """Brings the tables that the newest decision of this one names up to it. The URIs of those that moved."""
     moved = []
     for decided in head.followers:
-        place = log.place.at(decided.path)
-        if not place.has_table():
-            continue  # it was dropped, and nobody waits for it
-        follower = DeltaLog.open(place)
-        if follower.identity == decided.table and bring_forward(follower, decided, log.place.uri):
-            moved.append(place.uri)
+        follower = _opened(log.place.at(decided.path))
+        if follower is None or follower.identity != decided.table:
+            continue
+        if bring_forward(follower, decided, log.place.uri):
+            moved.append(follower.place.uri)
     return moved
 
 

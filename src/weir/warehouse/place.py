@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from weir.warehouse.errors import CannotWrite, StoreError
+from weir.warehouse.errors import CannotWrite, Damaged, StoreError
 
 GLOB = "*?[]{}"  # Spark would expand these in a path
 LOG = "_delta_log"
@@ -85,9 +85,20 @@ class Place:
 
     def read_parquet(self, names: Iterable[str], schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-        tables = [pq.read_table(name, filesystem=self.files, columns=wanted.names, partitioning=None) for name in names]
+        tables = [self._read_file(name, wanted.names) for name in names]
         fitted = [table.select(wanted.names).cast(wanted) for table in tables]
         return pa.concat_tables(fitted) if fitted else wanted.empty_table()
+
+    def _read_file(self, name: str, columns: list[str]) -> pa.Table:
+        try:
+            return pq.read_table(name, filesystem=self.files, columns=columns, partitioning=None)
+        except FileNotFoundError as problem:
+            raise self.damaged(f"{name} is missing") from problem
+        except (OSError, pa.ArrowException) as problem:
+            raise self.damaged(f"{name} cannot be read ({first_line(problem)})") from problem
+
+    def damaged(self, wrong: str) -> Damaged:
+        return Damaged(f"the table at '{self.uri}' is damaged: {wrong}")
 
     def read_bytes(self, name: str) -> bytes:
         with self.files.open_input_stream(name) as stream:
@@ -97,6 +108,12 @@ class Place:
         """Every file below a folder, with the time it was last written."""
         found = self.files.get_file_info(pafs.FileSelector(folder, allow_not_found=True, recursive=True))
         return {info.path: info.mtime for info in found if info.type == pafs.FileType.File}
+
+    def sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Of the files named that are there. On local disks each is asked for, elsewhere one listing is quicker."""
+        selector = names if self.is_local else pafs.FileSelector("", allow_not_found=True, recursive=True)
+        found = self.files.get_file_info(selector)
+        return {info.path: info.size for info in found if info.type == pafs.FileType.File}
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -133,6 +150,12 @@ class Place:
                 self.files.delete_file(name)
             except (OSError, pa.ArrowException):
                 continue
+
+
+def first_line(problem: object) -> str:
+    """What an error of others says, without its backtrace."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return (lines or [type(problem).__name__])[0].rstrip(".")
 
 
 def _split(uri: str) -> tuple[str, str]:

@@ -50,8 +50,14 @@ def _data_name(name: str) -> str:
 
 
 def _referenced(log: DeltaLog, oldest: int | None = None) -> list[str]:
-    """Every data file that a kept version names: those of the oldest, and all that were added since."""
+    """Every data file that a kept version names: those of the oldest, and all that were added since.
+
+    Where a commit is missing nobody knows what it has added, so nothing may be deleted.
+    """
     versions = [version for version in log.versions() if oldest is None or version >= oldest]
+    for version in range(versions[0], versions[-1]):
+        if version not in versions:
+            raise log.place.damaged(f"{commit_name(version)} is missing, so no file is deleted")
     names = log.state(versions[0]).names("")
     for version in versions[1:]:
         names += [unquote(action["add"]["path"]) for action in log.actions(version) if "add" in action]

@@ -23,6 +23,7 @@ from weir.warehouse.addressing import find_state
 from weir.warehouse.arrow_engine import ArrowEngine
 from weir.warehouse.care import Limits
 from weir.warehouse.columns import check_columns
+from weir.warehouse.damage import cannot_read, check_files, leftovers
 from weir.warehouse.delta_log import DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
@@ -78,10 +79,14 @@ class ViewStore:
         name: str = "",
         options: Mapping[str, str] | None = None,
         hash_bits: int = 64,
+        after: int = 0,
     ) -> ViewStore:
-        """A new, empty table. Columns that not every Delta client could read are refused by name."""
+        """A new, empty table. Columns that not every Delta client could read are refused by name.
+
+        ``after``: the last arrival number of a table that this one takes the place of.
+        """
         check_columns(schema)
-        return cls(DeltaLog.create(Place.of(path, options), schema, name, hash_bits))
+        return cls(DeltaLog.create(Place.of(path, options), schema, name, hash_bits, after))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> ViewStore:
@@ -89,8 +94,16 @@ class ViewStore:
 
     @staticmethod
     def exists(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
-        """Whether there is a Delta table; opening it says whether it is a view's."""
-        return Place.of(path, options).has_table()
+        """Whether there is a Delta table, or what is left of one; opening it says whether it is a view's."""
+        place = Place.of(path, options)
+        try:
+            return place.has_table() or bool(leftovers(place))
+        except OSError as problem:
+            raise cannot_read(place, problem) from problem
+
+    def check(self) -> None:
+        """Refuses a table whose newest state has a file that is missing or has another size than its commit says."""
+        check_files(self.place, self.log.state().files)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

@@ -1,22 +1,30 @@
 """What the databases' SQL dialects write differently: names, literals, tables; and their rows as Spark's values.
 
-Rows are read by the plain drivers, with nothing of Weir in between.
+Rows are read by the plain drivers, as the audit reads them (``weir.sources.plain``), with no decoder in between.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from weir.algebra.quoting import backquoted, double_quoted
+from weir.algebra.types import parse_type
 from weir.proving.fuzz.case import FuzzColumn, FuzzTable
+from weir.sources.mysql import plain as mysql
+from weir.sources.plain import Conversions
+from weir.sources.postgres import plain as postgres
+from weir.sources.sqlite import plain as sqlite
 
 
 class SqlDialect:
     """One driver's dialect."""
+
+    conversions: Conversions = MappingProxyType({})  # of what the driver gives, into values of Spark's types
 
     def name(self, name: str) -> str:
         return double_quoted(name)
@@ -65,13 +73,11 @@ class SqlDialect:
         """The column in a query that reads it exactly."""
         return self.name(column.name)
 
-    def value(self, found: Any, column: FuzzColumn) -> Any:
-        """What the driver gave, as a value of the column's Spark type."""
-        return found
-
 
 class SqliteDialect(SqlDialect):
-    """Booleans, dates and decimals are numbers and text; the shadow tables of files are kept so too."""
+    """Booleans, dates and decimals are numbers and text."""
+
+    conversions = sqlite.CONVERSIONS
 
     def boolean(self, value: bool) -> str:
         return str(int(value))
@@ -81,27 +87,17 @@ class SqliteDialect(SqlDialect):
             return "9e999" if value > 0 else "-9e999"
         return "NULL" if math.isnan(value) else repr(value)
 
-    def value(self, found: Any, column: FuzzColumn) -> Any:
-        if found is None:
-            return None
-        if column.type.startswith("decimal"):
-            return Decimal(repr(found) if isinstance(found, float) else str(found))
-        made = _FROM_SQLITE.get(column.type)
-        return made(found) if made else found
 
+class FilesDialect(SqliteDialect):
+    """The shadow tables of files, whose columns declare nothing: they keep whatever was written as a number."""
 
-def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
-
-
-_FROM_SQLITE: Mapping[str, Any] = {
-    "boolean": bool, "date": date.fromisoformat, "timestamp_ntz": datetime.fromisoformat, "timestamp": _instant,
-    "double": float, "float": float,
-}  # fmt: skip
+    conversions: Conversions = MappingProxyType(
+        {**sqlite.CONVERSIONS, "decimal": lambda found: Decimal(str(found)), "double": float, "float": float}
+    )
 
 
 class PostgresDialect(SqlDialect):
-    """Reads what is delivered as text (uuid, json, enumerations) as text."""
+    """Its literals carry their types."""
 
     def real(self, value: float) -> str:
         return f"'{value!r}'::float8"
@@ -110,12 +106,13 @@ class PostgresDialect(SqlDialect):
         return f"'\\x{value.hex()}'::bytea"
 
     def select(self, column: FuzzColumn) -> str:
-        as_text = column.type == "string" and not column.declared.startswith(("char", "varchar", "text"))
-        return self.name(column.name) + ("::text" if as_text else "")
+        return postgres.asked(column.name, column.declared).as_string(None)
 
 
 class MariadbDialect(SqlDialect):
-    """A FLOAT is shown rounded unless it is a double; BIT comes as bytes."""
+    """Its backslashes escape."""
+
+    conversions = mysql.CONVERSIONS
 
     def name(self, name: str) -> str:
         return backquoted(name)
@@ -130,19 +127,11 @@ class MariadbDialect(SqlDialect):
         return super().moment(value).removesuffix("+00:00")
 
     def select(self, column: FuzzColumn) -> str:
-        return self.name(column.name) + (" + 0e0" if column.type == "float" else "")
-
-    def value(self, found: Any, column: FuzzColumn) -> Any:
-        if isinstance(found, bytes) and column.declared.startswith("BIT"):
-            number = int.from_bytes(found, "big")
-            return bool(number) if column.type == "boolean" else number
-        if isinstance(found, datetime) and column.type == "timestamp":
-            return found.replace(tzinfo=UTC)
-        return found
+        return mysql.asked(column.name, parse_type(column.type))
 
 
 DIALECTS: Mapping[str, SqlDialect] = {
-    "sqlite": SqliteDialect(), "postgres": PostgresDialect(), "mariadb": MariadbDialect(), "files": SqliteDialect(),
+    "sqlite": SqliteDialect(), "postgres": PostgresDialect(), "mariadb": MariadbDialect(), "files": FilesDialect(),
 }  # fmt: skip
 DRIVERS: Mapping[str, str] = {  # kind -> its dialect
     "sqlite": "sqlite", "postgres": "postgres", "postgres-triggers": "postgres", "mariadb": "mariadb",

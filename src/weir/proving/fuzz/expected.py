@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -95,8 +96,16 @@ def numbered(
     for vector, number in numbers.items():
         rows = history.states[place[0]][vector[at]][place]
         parts.append(rows.append_column(STATE, pa.array([number] * rows.num_rows, pa.int32())))
-    together = pa.concat_tables(parts).combine_chunks()  # Spark takes an empty first chunk for the whole table
+    together = _without_minus_zero(pa.concat_tables(parts)).combine_chunks()  # an empty first chunk would count as all
     spark.createDataFrame(together, spark_schema(together)).createOrReplaceTempView(name)
+
+
+def _without_minus_zero(table: pa.Table) -> pa.Table:
+    """A source's -0.0 is 0.0 in Weir, also where the sign would show: ``CAST(x AS STRING)``."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            table = table.set_column(at, field, pc.add(table.column(at), pa.scalar(0.0, field.type)))
+    return table
 
 
 def spark_schema(table: pa.Table) -> StructType:

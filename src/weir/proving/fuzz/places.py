@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pymysql
 
-from weir.algebra.arrow_types import arrow_type
 from weir.algebra.quoting import backquoted
-from weir.algebra.types import parse_type
+from weir.algebra.types import Column, Schema, parse_type
 from weir.proving.databases import PrivateDatabase, Servers
 from weir.proving.fuzz.case import FuzzCase, FuzzTable
 from weir.proving.fuzz.dialects import dialect_of
 from weir.proving.kinds import KINDS as PRIVATE_KINDS
+from weir.sources.plain import plain_table
 
 Refusals = (sqlite3.Error, psycopg.Error, pymysql.err.Error)  # what a driver raises when its database says no
 
@@ -56,14 +56,8 @@ class FuzzPlace(ABC):
         """The table's rows now, typed as documented."""
         listed = ", ".join(map(self.dialect.select, table.columns))
         rows = self.fetch(f"SELECT {listed} FROM {self.dialect.name(table.name)}")
-        return typed(table, [[self.dialect.value(row[at], column) for row in rows]
-                             for at, column in enumerate(table.columns)])  # fmt: skip
-
-
-def typed(table: FuzzTable, columns: Sequence[Sequence[Any]]) -> pa.Table:
-    types = [arrow_type(parse_type(column.type)) for column in table.columns]
-    arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
-    return pa.Table.from_arrays(arrays, names=[column.name for column in table.columns])
+        schema = Schema(Column(column.name, parse_type(column.type)) for column in table.columns)
+        return plain_table(rows, schema, table.name, self.dialect.conversions)
 
 
 class DatabasePlace(FuzzPlace):

@@ -11,7 +11,7 @@ from weir.algebra.types import Column, Schema
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.shapes import differences, read_columns, read_rows
 from weir.sources.files.snapshots import Incomplete, Shelf, TableSnapshot
-from weir.sources.source import LOAD_AGAIN, Description, Finding, SchemaChanged, SourceError
+from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, SchemaChanged, SourceError
 
 SnapshotStep = tuple[str, dict[Relation, TableSnapshot]]  # a name, and the tables that have a new snapshot of that name
 
@@ -50,17 +50,17 @@ class FilesCatalogue:
         """All columns of a table that can be used; refuses by name what cannot be."""
         snapshot, reason = self.newest(relation.table)
         if snapshot is None:
-            raise SourceError(f"source '{relation.source}': {reason}")
+            raise CannotWatch(f"source '{relation.source}': {reason}")
         schema, unmapped = self._columns(snapshot)
         for name in names:
             if name in unmapped:
-                raise SourceError(
+                raise SchemaChanged(
                     f"table {relation}, column '{name}': the type {unmapped[name]} has no place in a view"
                 )
             if name not in schema.names:
-                raise SourceError(f"table {relation} has no column '{name}'; it has {', '.join(schema.names)}")
+                raise SchemaChanged(f"table {relation} has no column '{name}'; it has {', '.join(schema.names)}")
         if strangers := [n for n in self.options.keys.get(relation.table, ()) if n not in schema.names]:
-            raise SourceError(f"table {relation}: the declared key names '{strangers[0]}', which is no column of it")
+            raise CannotWatch(f"table {relation}: the declared key names '{strangers[0]}', which is no column of it")
         return schema
 
     def _columns(self, snapshot: TableSnapshot) -> tuple[Schema, dict[str, str]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
+from weir.scratch import PrivateFolder, machine_place
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.snapshots import Incomplete, SourceFile, TableSnapshot
 from weir.sources.source import LOAD_AGAIN, SchemaChanged, SourceError
@@ -33,8 +33,9 @@ class WorkFolder:
     """Where copies are kept, with one user at first; a temporary one goes with its last user."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path or tempfile.mkdtemp(prefix="weir-files-"))
-        self._is_temporary, self._users, self._counting = not path, 1, threading.Lock()
+        self._own = None if path else PrivateFolder(machine_place())  # ours to remove
+        self.path = Path(path) if self._own is None else self._own.path
+        self._users, self._counting = 1, threading.Lock()
 
     def shared(self) -> WorkFolder:
         """For one more user."""
@@ -45,9 +46,9 @@ class WorkFolder:
     def leave(self) -> None:
         with self._counting:
             self._users -= 1
-            if self._users or not self._is_temporary:
+            if self._users or self._own is None:
                 return
-        shutil.rmtree(self.path, ignore_errors=True)
+        self._own.close()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from weir.algebra.arrow_types import arrow_schema, arrow_type
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
 from weir.algebra.types import Schema
+from weir.sources.files.options import FilesOptions
+from weir.sources.files.plain import read_table
 from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import TableSnapshot
 from weir.sources.source import Answers, HeldSnapshot, Partition, SharedReader, SourceError
@@ -31,6 +33,8 @@ class Shown(SharedReader):
 
     snapshots: Mapping[Relation, TableSnapshot]
     schemas: Mapping[Relation, Schema]
+    originals: Mapping[Relation, TableSnapshot]  # of those that are copies
+    options: FilesOptions
 
     def reader(self) -> Shown:
         return self
@@ -58,6 +62,10 @@ class Shown(SharedReader):
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         yield from batches([partition.detail], self.schemas[partition.relation].only(partition.columns))
         self._check_unchanged([partition.relation])
+
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        """The snapshots themselves, not their copies."""
+        return read_table(self.options, self.originals[table.relation], self.schemas[table.relation])
 
     def _answer(self, lookup: Lookup) -> pa.Table:
         """The rows of one lookup. Files have no index: whole columns are read."""
@@ -93,6 +101,12 @@ class HeldFiles(HeldSnapshot):
 
     def _read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         return self._shown.read(partition)
+
+    def _whole_tables(self) -> tuple[Partition, ...]:
+        return tuple(Partition(relation, schema.names) for relation, schema in self._shown.schemas.items())
+
+    def _read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        return self._shown.read_plainly(table)
 
     def _end(self) -> None:
         self._released()

@@ -265,7 +265,8 @@ class FilesSource(Source):
     def _held(self, at: Mapping[Relation, TableSnapshot]) -> HeldFiles:
         """Whoever sees the folder can read it, as Spark's executors must anyway."""
         readable = {relation: self._readable(relation, snapshot) for relation, snapshot in at.items()}
-        shown, work = Shown(readable, dict(self._watched)), self._work.shared() if self._work is not None else None
+        shown = Shown(readable, dict(self._watched), dict(at), self.options)
+        work = self._work.shared() if self._work is not None else None
         with self._sharing:
             self._holding.append(shown)
         return HeldFiles(self.name, shown, partial(self._released, shown, work))

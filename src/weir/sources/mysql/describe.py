@@ -73,6 +73,10 @@ class MysqlCatalogue:
         found = self.rows("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", SETTINGS)
         return {name.lower(): value for name, value in found}
 
+    def views(self) -> list[str]:
+        listed = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type LIKE %s"
+        return [name for (name,) in self.rows(listed, self._database, "%VIEW")]
+
     def tables(self) -> dict[str, Known]:
         known: dict[str, Known] = {}
         for name, kind, engine, rows in self.rows(
@@ -195,10 +199,14 @@ class MysqlCatalogue:
             yield Finding("error", f"the account {user} lacks LOCK TABLES, to open a snapshot at a known place", remedy)
 
 
+_NO_LOG = "it is a view, whose changes are in no log; name the tables that it reads"
+
+
 def describe(catalogue: MysqlCatalogue, source: str) -> Description:
     known = catalogue.tables()
     tables, unmapped = [], {}
-    for name, one in known.items():
+    usable = {name: one for name, one in known.items() if not one.refusal}
+    for name, one in usable.items():
         relation = Relation(source, name)
         types = {column: our_type(detail) for column, detail in one.columns.items()}
         schema = t.Schema(t.Column(column, type_) for column, type_ in types.items() if isinstance(type_, t.Type))
@@ -206,8 +214,10 @@ def describe(catalogue: MysqlCatalogue, source: str) -> Description:
             unmapped[relation] = lost
         key = one.key if all(column in schema.names for column in one.key) else ()
         tables.append(Table(relation, schema, key, tuple(one.foreign_keys), tuple(one.indexes)))
-    rows = {Relation(source, name): one.rows for name, one in known.items() if one.rows is not None}
-    return Description(tuple(tables), unmapped, tuple(catalogue.findings(known)), rows)
+    rows = {Relation(source, name): one.rows for name, one in usable.items() if one.rows is not None}
+    refused = {Relation(source, name): one.refusal for name, one in known.items() if one.refusal}
+    refused |= {Relation(source, name): _NO_LOG for name in catalogue.views()}
+    return Description(tuple(tables), unmapped, tuple(catalogue.findings(known)), rows, refused)
 
 
 def setting_findings(version: Version, settings: Mapping[str, str]) -> Iterator[Finding]:

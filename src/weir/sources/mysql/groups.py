@@ -143,7 +143,7 @@ class GroupAssembler:
         plan = self._plans.get((body, part.present[0]))
         if plan is None:
             if table.names is None and (text := self._moved.get(self._folded(table.table))):
-                raise self._changed(table.table, text)
+                raise self._changed(table.table, text, nameless=True)
             plan = plan_rows(self.watched[self._folded(table.table)], table, part.present[0])
             self._plans[body, part.present[0]] = plan
         if part.present[-1] != part.present[0]:
@@ -249,14 +249,12 @@ class GroupAssembler:
         if what.kind == "moves" and not self._nameless_rows(what.table) and not self.watched[what.table].has_old:
             self._moved[what.table] = text
         elif what.kind in ("moves", "change"):
-            raise self._changed(what.table, text)
+            raise self._changed(what.table, text, nameless=what.kind == "moves" and self._nameless_rows(what.table))
 
-    def _changed(self, table: str, text: str) -> SchemaChanged:
-        return SchemaChanged(
-            f"table {self.source}.{table} was changed by: {_short(text)}. Then {LOAD_AGAIN}. (With SET GLOBAL "
-            "binlog_row_metadata = 'FULL', "
-            f"adding and dropping columns that no view needs does not stop the source.)"
-        )
+    def _changed(self, table: str, text: str, nameless: bool) -> SchemaChanged:
+        hint = " (with SET GLOBAL binlog_row_metadata = 'FULL' columns that no view needs may come and go)"
+        changed = f"table {self.source}.{table} was changed by: {_short(text)}{hint if nameless else ''}"
+        return SchemaChanged(f"{changed}; {LOAD_AGAIN}")
 
     def _truncate(self, name: str) -> None:
         if self._group is None:

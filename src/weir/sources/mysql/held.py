@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from weir.algebra.catalog import Relation
 from weir.algebra.hops import Lookup
-from weir.algebra.types import Type
+from weir.algebra.types import Column, Schema, Type
 from weir.sources.mysql.changes import WatchedMysqlTable
 from weir.sources.mysql.columns import CharacterTables, our_type
 from weir.sources.mysql.describe import Known
 from weir.sources.mysql.load import partitions, select
 from weir.sources.mysql.lookup import Reader
 from weir.sources.mysql.options import Unreachable, reason
+from weir.sources.mysql.plain import read_table
 from weir.sources.mysql.wire import LOST, is_lost
-from weir.sources.source import Answers, HeldSnapshot, Partition, SourceError
+from weir.sources.source import Answers, CannotWatch, HeldSnapshot, Partition, SchemaChanged, SourceError
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class MysqlTables:
         known = self.known.get(relation.table)
         if known is None:
             there = ", ".join(sorted(self.known)) or "none that this account may read"
-            raise SourceError(
+            raise SchemaChanged(
                 f"source {self.source} has no table '{relation.table}' in database {self.database}; tables: {there}"
             )
         if known.refusal:
-            raise SourceError(f"table {relation} cannot be used: {known.refusal}")
+            raise CannotWatch(f"table {relation} cannot be used: {known.refusal}")
         types = tuple(_usable_type(relation, known, name) for name in names)
         needed = tuple(known.columns[name] for name in names)
         return WatchedMysqlTable(relation, needed, types, tuple(known.columns.values()))
@@ -55,9 +56,9 @@ class MysqlTables:
 
 def _usable_type(relation: Relation, known: Known, name: str) -> Type:
     if name not in known.columns:
-        raise SourceError(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
+        raise SchemaChanged(f"table {relation} has no column '{name}'; columns: {', '.join(known.columns)}")
     if isinstance(type_ := our_type(known.columns[name]), str):
-        raise SourceError(f"column {relation}.{name} cannot be used: its type is {type_}")
+        raise SchemaChanged(f"column {relation}.{name} cannot be used: its type is {type_}")
     return type_
 
 
@@ -106,6 +107,14 @@ class HeldMysqlSnapshot(HeldSnapshot):
             table = self._tables.asking(partition.relation, partition.columns)
             statement, values = select(table, partition)
             yield from self._reader.stream(statement, table, values)
+
+    def _whole_tables(self) -> tuple[Partition, ...]:
+        return tuple(Partition(table.relation, table.names) for table in self._watched)
+
+    def _read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        with self._told():
+            watched = self._tables.asking(table.relation, table.columns)
+            yield from read_table(self.connection, table.relation, Schema(map(Column, watched.names, watched.types)))
 
     def _end(self) -> None:
         """A connection that is lost cannot be tidied up, and need not be."""

@@ -183,7 +183,7 @@ class _Reader:
         self.skip("IF", "EXISTS")
         name = self.name()
         if not self.is_watched(name):
-            takes_over = {"RENAME", "EXCHANGE"} & {token.upper() for token in self.tokens[self.at :]}
+            takes_over = {"RENAME", "EXCHANGE", "CONVERT"} & {token.upper() for token in self.tokens[self.at :]}
             return self._any_named() if takes_over else NOTHING
         kinds = {_clause(clause, self.watched[name[1]]) for clause in _clauses(self.tokens[self.at :])}
         worst = next((kind for kind in ("change", "moves") if kind in kinds), "nothing")

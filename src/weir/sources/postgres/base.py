@@ -22,6 +22,7 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.sources.life import CLOSE, CLOSED, LOAD, RESUME, VISIT, WATCH, SourceLife
 from weir.sources.postgres.catalogue import (
+    CHILDREN,
     TableFacts,
     TableKeys,
     WatchedPostgresTable,
@@ -65,7 +66,8 @@ SELECT pg_current_snapshot()::text, {export}
 # The watched columns' shape: compared as text, read in full only when it differs.
 _SHAPE = """
 SELECT string_agg(concat_ws(' ', c.oid, c.relname, c.relnamespace, c.relfilenode, {mark}, a.attname, a.attnum,
-                            a.atttypid, a.atttypmod, a.attisdropped, a.xmin), ';' ORDER BY c.oid, a.attnum)
+                            a.atttypid, a.atttypmod, a.attisdropped, a.xmin, {kin}, {children}),
+                  ';' ORDER BY c.oid, a.attnum)
     || coalesce((SELECT string_agg(concat_ws(' ', e.oid, e.xmin), ';' ORDER BY e.oid) FROM pg_enum e
                  WHERE e.enumtypid = ANY({enumerations}::oid[])), '')
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE (a.attrelid, a.attnum) IN (VALUES {pairs})
@@ -110,7 +112,7 @@ class PostgresBase(Source):
         self._watched: dict[Relation, WatchedPostgresTable] = {}
         self._position: PostgresPosition | None = None
         self._shape: str | None = None  # as the last visit found it
-        self._shape_text = self._marks = ""
+        self._shape_text = self._marks = self._kins = ""
         self._labels: dict[tuple[Relation, str], list[str]] = {}  # of enumerations, where they were read anew
         self._moment_texts: dict[bool, str] = {}
         self._own: set[int] = set()  # our own transactions, which change nothing that is watched
@@ -125,6 +127,10 @@ class PostgresBase(Source):
     @abstractmethod
     def _mark(self) -> sql.Composable:
         """SQL over a table ``c`` of pg_class that changes whenever its change log could have missed something."""
+
+    def _kin(self) -> sql.Composable:
+        """The same for what a partition's change log owes to its ancestors; empty where there is nothing."""
+        return sql.SQL("''")
 
     @abstractmethod
     def _log_prepare(self, connection: PostgresConnection) -> int:
@@ -177,7 +183,9 @@ class PostgresBase(Source):
             raise SourceError(f"{self.name}: {'; '.join(NO_ENCODING_PROBLEM)}")
         with named_errors(self.options, "reading the catalogue"):
             self._marks = self._mark_text()
-            found = relation_facts(self.name, read_tables(connection, self.options.schema, self._marks))
+            self._kins = self._kin().as_string(connection)
+            tables = read_tables(connection, self.options.schema, self._marks, kin=self._kins)
+            found = relation_facts(self.name, tables)
             keys = read_keys(connection, self.options.schema)
             for relation, names in columns.items():
                 refuse_unusable(relation, found.get(relation), names, self.options, self.kind, connection)
@@ -205,7 +213,8 @@ class PostgresBase(Source):
         oids = [(oid, number) for oid, of_table in numbers.items() for number in of_table]
         pairs = sql.SQL(", ").join(sql.SQL("({}::oid, {}::int2)").format(oid, number) for oid, number in oids)
         enumerations = sorted({c.enumeration for w in self._watched.values() for c in w.columns if c.enumeration})
-        text = sql.SQL(_SHAPE).format(mark=self._mark(), pairs=pairs, enumerations=sql.Literal(enumerations))
+        own = {"mark": self._mark(), "kin": self._kin(), "children": sql.SQL(CHILDREN)}
+        text = sql.SQL(_SHAPE).format(**own, pairs=pairs, enumerations=sql.Literal(enumerations))
         return text.as_string(self._connected()) if oids else ""
 
     def _lock(self, statement: sql.Composable) -> sql.Composable:
@@ -325,7 +334,7 @@ class PostgresBase(Source):
         """The working connection becomes the snapshot's own; work goes on over another one."""
         self._connection = None
         token = SnapshotToken(self.options, moment.exported, dict(self._watched), self._utf8)
-        facts = partial(_facts_of, self.name, self.options.schema, self._marks, self._oids)
+        facts = partial(_facts_of, self.name, self.options.schema, self._marks, self._oids, self._kins)
         return HeldPostgresSnapshot(connection, token, facts, self._give_back)
 
     @property
@@ -377,7 +386,7 @@ class PostgresBase(Source):
         return [watched.facts.oid for watched in self._watched.values()]
 
     def _facts(self, connection: PostgresConnection) -> Mapping[Relation, TableFacts]:
-        return _facts_of(self.name, self.options.schema, self._marks, self._oids, connection)
+        return _facts_of(self.name, self.options.schema, self._marks, self._oids, self._kins, connection)
 
     def _settled_moment(self, connection: PostgresConnection, after: int) -> OpenSnapshot:
         """A snapshot in which every transaction up to ``after`` has ended."""
@@ -410,7 +419,9 @@ class PostgresBase(Source):
                 first = next((one for one in later if relation.table in one.tables), None)
                 self._late[relation] = first.snapshot if first is not None else None
                 parsed = parsed.tracing(first.tables if first is not None else {})
-        self._resume(parsed.only(relation.table for relation in self._watched))
+        for one in later:  # columns that only later positions know
+            parsed = parsed.tracing({name: trace for name, trace in one.tables.items() if name in parsed.tables})
+        self._resume(parsed.only({relation.table: watched.names for relation, watched in self._watched.items()}))
         if self._begins_now:
             self._wait_for_older()
 
@@ -503,6 +514,6 @@ class PostgresBase(Source):
 
 
 def _facts_of(
-    source: str, schema: str, marks: str, oids: Sequence[int], connection: PostgresConnection
+    source: str, schema: str, marks: str, oids: Sequence[int], kins: str, connection: PostgresConnection
 ) -> Mapping[Relation, TableFacts]:
-    return relation_facts(source, read_tables(connection, schema, marks, oids))
+    return relation_facts(source, read_tables(connection, schema, marks, oids, kins))

@@ -67,6 +67,9 @@ class TableFacts:
     row_security: bool
     readable: bool
     pages: int
+    partition: bool
+    kin: str  # what a partition owes to its ancestors: how its changes are published
+    children: tuple[str, ...]  # tables that inherit from it, whose rows it shows as its own
     columns: tuple[ColumnFacts, ...]
 
     def column(self, name: str) -> ColumnFacts | None:
@@ -79,9 +82,13 @@ class TableFacts:
     def trace(self, names: Iterable[str]) -> dict[str, Any]:
         """What a position keeps of this table, for ``differences`` later."""
         columns = {column.name: column.trace() for column in self.only(names)}
-        return {"oid": self.oid, "file": self.file, "mark": self.mark, "columns": columns}
+        return {"oid": self.oid, "file": self.file, "mark": self.mark, "kin": self.kin, "columns": columns}
 
 
+CHILDREN = """
+(SELECT array_agg(k.relname::text ORDER BY k.relname) FROM pg_inherits h JOIN pg_class k ON k.oid = h.inhrelid
+  WHERE h.inhparent = c.oid)
+"""
 _TABLES = """
 WITH RECURSIVE base(oid, root, modifier) AS (
     SELECT oid, oid, -1 FROM pg_type WHERE typtype <> 'd'
@@ -92,7 +99,8 @@ WITH RECURSIVE base(oid, root, modifier) AS (
 SELECT c.oid::int8 AS oid, c.relname AS name, n.nspname AS schema, c.relfilenode::int8 AS file,
        {mark} AS mark, c.relpersistence AS persistence, c.relreplident AS identity, c.relrowsecurity AS row_security,
        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages,
-       has_table_privilege(c.oid, 'SELECT') AS readable,
+       has_table_privilege(c.oid, 'SELECT') AS readable, c.relispartition AS partition, {kin} AS kin,
+       {children} AS children,
        a.attname AS column, a.attnum AS number, a.atttypid::int8 AS type_oid, a.atttypmod AS type_modifier,
        a.xmin::text AS version, format_type(a.atttypid, a.atttypmod) AS shown_type, a.attgenerated::text AS generated,
        CASE WHEN r.typtype = 'e' THEN 'enum' WHEN r.typnamespace = 'pg_catalog'::regnamespace THEN r.typname
@@ -111,13 +119,17 @@ ORDER BY c.relname, a.attnum
 
 
 def read_tables(
-    connection: PostgresConnection, schema: str, mark: str, oids: Sequence[int] | None = None
+    connection: PostgresConnection, schema: str, mark: str, oids: Sequence[int] | None = None, kin: str = "''"
 ) -> list[TableFacts]:
-    """The ordinary tables of a schema, or those with these oids. ``mark`` is SQL over ``c``, with no value in it."""
+    """The ordinary tables of a schema, or those with these oids. ``mark`` and ``kin`` are SQL over ``c``, with no value
+    in it.
+    """
     which = "n.nspname = %s" if oids is None else "n.nspname = %s AND c.oid = ANY(%s::int8[]::oid[])"
     values: tuple[Any, ...] = (schema,) if oids is None else (schema, list(oids))
+    mark, kin = (text.replace("%", "%%") for text in (mark, kin))
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_TABLES.format(mark=mark.replace("%", "%%"), which=which), values).fetchall()
+        query = _TABLES.format(mark=mark, kin=kin, children=CHILDREN, which=which)
+        rows = cursor.execute(query, values).fetchall()
     by_table: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_table.setdefault(row["oid"], []).append(row)
@@ -126,8 +138,9 @@ def read_tables(
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> TableFacts:
     first = rows[0]
-    plain = [field.name for field in fields(TableFacts) if field.name != "columns"]
-    return TableFacts(**{name: first[name] for name in plain}, columns=tuple(map(_column, rows)))
+    plain = [field.name for field in fields(TableFacts) if field.name not in ("columns", "children")]
+    children = tuple(first["children"] or ())
+    return TableFacts(**{name: first[name] for name in plain}, children=children, columns=tuple(map(_column, rows)))
 
 
 def _column(row: Mapping[str, Any]) -> ColumnFacts:
@@ -171,6 +184,10 @@ def differences(name: str, before: Mapping[str, Any] | None, now: TableFacts | N
         return
     if now.mark != before["mark"]:
         yield f"what feeds the change log of {name} was altered (publication, replica identity or triggers)"
+    if now.kin != before.get("kin", now.kin):
+        yield f"what feeds the change log of {name} was altered (it was attached to a partitioned table, or detached)"
+    if now.children:
+        yield f"table {name} cannot be read any more: {has_children(now)}"
     for column, facts in before["columns"].items():
         yield from _column_differences(f"{name}.{column}", facts, now.column(column), now.file != before["file"])
 
@@ -185,6 +202,37 @@ def _column_differences(place: str, before: Sequence[Any], now: ColumnFacts | No
         yield f"column {place} was altered and the table rewritten"
     elif len(before) > LABELS_AT:
         yield from renamed(place, now.shown_type, before[LABELS_AT], dict(now.labels))
+
+
+def has_children(table: TableFacts) -> str:
+    """Why a table that others inherit from is refused: its own log says nothing of their rows."""
+    names = ", ".join(table.children)
+    return (
+        f"it has child tables ({names}), whose rows PostgreSQL shows as its own and logs as theirs; read the children, "
+        f"put together by UNION ALL, or end it: ALTER TABLE {table.children[0]} NO INHERIT {table.name}"
+    )
+
+
+_NO_TABLES = f"""
+SELECT c.relname, c.relkind::text, {CHILDREN} FROM pg_class c WHERE c.relkind IN ('v', 'm', 'f', 'p', 'S')
+  AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)
+"""
+_WHY_NO_TABLE = {
+    "v": "it is a view, whose changes are in no log; name the tables that it reads",
+    "m": "it is a materialized view, whose refreshes are in no log; name the tables that it is made from",
+    "f": "it is a foreign table, whose rows are another server's; make that one a source",
+    "S": "it is a sequence",
+}
+
+
+def read_refused(connection: PostgresConnection, source: str, schema: str) -> dict[Relation, str]:
+    """What a query could name in this schema, and a view cannot: why not."""
+    found = {}
+    for name, kind, parts in connection.execute(_NO_TABLES, (schema,)).fetchall():
+        listed = f"read its partitions ({', '.join(parts)}), put together by UNION ALL" if parts else "it has none"
+        why = f"it is a partitioned table, whose rows are logged as its partitions'; {listed}"
+        found[Relation(source, name)] = _WHY_NO_TABLE.get(kind, why)
+    return found
 
 
 _KEYS = """

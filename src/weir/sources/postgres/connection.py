@@ -21,15 +21,22 @@ from weir.sources.secrets import mask, read_secret
 from weir.sources.source import SourceError
 from weir.sources.vigil import vigil
 
+PostgresConnection = psycopg.Connection[Any]
 
-class PostgresConnection(psycopg.Connection[Any]):
-    """A connection that is given up when the server has said nothing for ``silence`` seconds while it was asked."""
+
+class PatientConnection(psycopg.Connection[Any]):
+    """One that is given up when the server has said nothing for ``silence`` seconds while it was asked."""
 
     silence: float = 0.0
 
     def wait(self, gen: Any, *interval: Any, **named: Any) -> Any:
         with vigil.over(self.pgconn.socket, self.silence):
             return super().wait(gen, *interval, **named)
+
+
+def _silence(connection: PostgresConnection) -> float:
+    return connection.silence if isinstance(connection, PatientConnection) else 0.0
+
 
 SETTINGS = {
     "datestyle": "ISO",
@@ -64,7 +71,7 @@ def connect(options: PostgresOptions, replication: bool = False) -> PostgresConn
     if replication:
         parameters["replication"] = "database"
     try:
-        connection: PostgresConnection = PostgresConnection.connect(**parameters, autocommit=True)
+        connection: PatientConnection = PatientConnection.connect(**parameters, autocommit=True)
         connection.silence = options.silence
         return connection
     except psycopg.OperationalError as problem:
@@ -110,7 +117,7 @@ def first_line(problem: Exception) -> str:
 def run(connection: PostgresConnection, statements: sql.Composable | str) -> list[Any]:
     """Runs several statements in one round trip; the rows of the last one."""
     text = statements.as_string(connection) if isinstance(statements, sql.Composable) else statements
-    with vigil.over(connection.pgconn.socket, connection.silence):
+    with vigil.over(connection.pgconn.socket, _silence(connection)):
         result = connection.pgconn.exec_(text.encode())
     if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
         raise error_from_result(result, "utf-8")
@@ -150,14 +157,14 @@ def copy_out(connection: PostgresConnection, statement: sql.Composable) -> Itera
 
 def _wait_for_more(connection: PostgresConnection) -> None:
     """While the rows are made use of nobody waits; so the limit is kept here, and not by a vigil."""
-    if not select.select([connection.pgconn.socket], [], [], connection.silence or None)[0]:
-        raise psycopg.OperationalError(f"the server has sent nothing for {connection.silence:g} s")
+    if not select.select([connection.pgconn.socket], [], [], _silence(connection) or None)[0]:
+        raise psycopg.OperationalError(f"the server has sent nothing for {_silence(connection):g} s")
     connection.pgconn.consume_input()
 
 
 def _expect(connection: PostgresConnection, status: pq.ExecStatus) -> None:
     raw = connection.pgconn
-    with vigil.over(raw.socket, connection.silence):
+    with vigil.over(raw.socket, _silence(connection)):
         result = raw.get_result()
     if result is None or result.status != status:
         problem = error_from_result(result, "utf-8") if result is not None else psycopg.OperationalError("no answer")

@@ -9,11 +9,20 @@ from psycopg import sql
 
 from weir.algebra.catalog import Relation, Table
 from weir.algebra.types import Column, Schema
-from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, TableKeys, read_keys, read_tables
+from weir.sources.ownership import is_foreign
+from weir.sources.postgres.catalogue import (
+    ColumnFacts,
+    TableFacts,
+    TableKeys,
+    has_children,
+    read_keys,
+    read_refused,
+    read_tables,
+)
 from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import PostgresOptions
-from weir.sources.postgres.trigger_log import INSTALL
-from weir.sources.source import LOAD_AGAIN, Description, Finding, SourceError
+from weir.sources.postgres.trigger_log import INSTALL, foreign_log, reader_of
+from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, SchemaChanged
 
 _SETTINGS = ("server_version", "server_encoding", "wal_level", "max_slot_wal_keep_size")
 _ROLE = """
@@ -29,7 +38,10 @@ OLDEST_VERSION = 130_000
 
 
 def describe(connection: PostgresConnection, options: PostgresOptions, kind: str, mark: str) -> Description:
-    facts = read_tables(connection, options.schema, mark)
+    every = read_tables(connection, options.schema, mark)
+    facts = [table for table in every if not table.children]
+    refused = read_refused(connection, options.name, options.schema)
+    refused |= {Relation(options.name, table.name): has_children(table) for table in every if table.children}
     keys = read_keys(connection, options.schema)
     settings = _settings(connection)
     if kind == "postgres":
@@ -39,7 +51,7 @@ def describe(connection: PostgresConnection, options: PostgresOptions, kind: str
     findings = (*_general(connection, options, settings), *log, *_rights(options, facts))
     tables = tuple(_table(options.name, table, keys.get(table.name, TableKeys()), kind) for table in facts)
     unmapped = {Relation(options.name, table.name): found for table in facts if (found := _unmapped(table, kind))}
-    return Description(tables, unmapped, tuple(findings), _rows(connection, options))
+    return Description(tables, unmapped, tuple(findings), _rows(connection, options), refused)
 
 
 def usable(column: ColumnFacts, kind: str) -> bool:
@@ -138,20 +150,38 @@ def _replication(
     yield from _publication_findings(connection, options, facts)
 
 
+_SLOTS = """
+SELECT slot_name, wal_status, active, pg_current_wal_lsn() - restart_lsn FROM pg_replication_slots
+WHERE plugin = 'pgoutput' AND database = current_database() AND (slot_name = %s OR starts_with(slot_name, %s))
+"""
+
+
 def _slot_findings(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
-    slot = connection.execute(
-        "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", (options.slot,)
-    ).fetchone()
-    if slot is not None and slot[0] == "lost":
-        yield Finding("error", f"the slot '{options.slot}' is lost", LOAD_AGAIN)
-    if slot is not None and slot[0] == "unreserved":
+    rows = connection.execute(_SLOTS, (options.slot, f"{options.slot}_")).fetchall()
+    slots = {name: (status, active, kept) for name, status, active, kept in rows}
+    status = slots[options.own_slot][0] if options.own_slot in slots else ""
+    if status == "lost":
+        yield Finding("error", f"the slot '{options.own_slot}' is lost", LOAD_AGAIN)
+    if status == "unreserved":
         remedy = "run Weir, or raise max_slot_wal_keep_size"
-        yield Finding("warning", f"the slot '{options.slot}' is about to be lost", remedy)
+        yield Finding("warning", f"the slot '{options.own_slot}' is about to be lost", remedy)
+    ours = (options.own_slot, "" if options.own_slot in slots else options.slot)  # or from before slots had a mark
+    idle = {name: int(kept or 0) for name, (_, active, kept) in slots.items() if not active and name not in ours}
+    if idle and options.owner:
+        yield _idle_slots(idle)
     taken = connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone()
     limit = connection.execute("SELECT current_setting('max_replication_slots')::int8").fetchone()
-    if slot is None and taken and limit and taken[0] >= limit[0]:
+    if options.own_slot not in slots and taken and limit and taken[0] >= limit[0]:
         remedy = "ALTER SYSTEM SET max_replication_slots = 20;  -- then restart the server"
         yield Finding("error", "all replication slots are taken", remedy)
+
+
+def _idle_slots(kept: dict[str, int]) -> Finding:
+    """Nobody but their users can tell a project that is stopped from one that is no more."""
+    listed = ", ".join(f"'{name}' ({size / 2**20:,.0f} MB of log)" for name, size in sorted(kept.items()))
+    drop = f"SELECT pg_drop_replication_slot('{max(kept, key=lambda name: kept[name])}');"
+    problem = f"nobody reads the slots {listed} now: they are of warehouses that are stopped, or are no more"
+    return Finding("warning", problem, f"keep those that are still needed; drop the others: {drop}")
 
 
 def published_tables(connection: PostgresConnection, options: PostgresOptions) -> set[str] | None:
@@ -186,12 +216,21 @@ def _publication_findings(
     yield from publication_problems(connection, options)
     for table in facts:
         name = _quoted(table.schema, table.name)
-        if table.name not in published:
+        if table.partition and table.name not in published and _publishes_roots(connection, options):
+            mend = f"ALTER PUBLICATION {publication} SET (publish_via_partition_root = false);"
+            yield Finding("error", f"the changes of {name} are published as its partitioned table's", mend, table.name)
+        elif table.name not in published:
             add = f"ALTER PUBLICATION {publication} ADD TABLE {name};"
             yield Finding("warning", f"{name} is not published", add, table.name)
         elif table.identity != "f":
             mend = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
             yield Finding("error", f"{name} does not log whole old rows", mend, table.name)
+
+
+def _publishes_roots(connection: PostgresConnection, options: PostgresOptions) -> bool:
+    found = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", (options.publication,))
+    row = found.fetchone()
+    return row is not None and bool(row[0])
 
 
 def publication_problems(connection: PostgresConnection, options: PostgresOptions) -> Iterator[Finding]:
@@ -216,6 +255,8 @@ def _trigger_log(connection: PostgresConnection, options: PostgresOptions) -> It
     present = connection.execute("SELECT to_regclass(%s)", (_quoted(options.log_schema, "trimmed"),)).fetchone()
     if present is not None and present[0] is None:
         yield Finding("error", f"there is no trigger log in schema '{options.log_schema}'", INSTALL)
+    elif is_foreign(options.owner, found := reader_of(connection, options)):
+        yield Finding("error", *foreign_log(options, found or ""))
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------
@@ -231,17 +272,19 @@ def refuse_unusable(
 ) -> None:
     """Raises when a view cannot use these columns of this table: names what is in the way, and the way out."""
     if facts is None:
-        raise SourceError(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
+        raise SchemaChanged(f"{relation} is not a table of schema '{options.schema}' at {options.place}")
+    if facts.children:
+        raise SchemaChanged(f"{relation} cannot be read by a view: {has_children(facts)}")
     for name in names:
         column = facts.column(name)
         if column is None:
-            raise SourceError(f"{relation} has no column '{name}'")
+            raise SchemaChanged(f"{relation} has no column '{name}' (any more)")
         if not usable(column, kind):
-            raise SourceError(f"{relation}.{name} cannot be used by a view: its type is {why_unusable(column)}")
+            raise SchemaChanged(f"{relation}.{name} cannot be used by a view: its type is {why_unusable(column)}")
     wrong = [finding for finding in _rights(options, [facts]) if finding.severity == "error"]
     log = _publication_findings(connection, options, [facts]) if kind == "postgres" else ()
     for finding in (*wrong, *log):
-        raise SourceError(f"{relation}: {finding.problem}; run: {finding.remedy}")
+        raise CannotWatch(f"{relation}: {finding.problem}; run: {finding.remedy}")
 
 
 def _quoted(*names: Any) -> str:

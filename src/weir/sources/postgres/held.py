@@ -67,6 +67,13 @@ class HeldPostgresSnapshot(HeldSnapshot):
         with closing(self._token.reader()) as reader:
             yield from reader.read(partition)
 
+    def _whole_tables(self) -> tuple[Partition, ...]:
+        return tuple(Partition(relation, table.names) for relation, table in self._token.tables.items())
+
+    def _read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        with closing(self._token.reader()) as reader:
+            yield from reader.read_plainly(table)
+
     def _end(self) -> None:
         try:
             run(self._connection, "ROLLBACK")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import psycopg
 
-from weir.sources.installing import Capture, StatusLine, status_of
+from weir.sources.installing import Capture, StatusLine, released, status_of
 from weir.sources.postgres.catalogue import read_tables
 from weir.sources.postgres.connection import PostgresConnection, connect, named_errors
 from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
-from weir.sources.postgres.publication import plan_publication, plan_removal
+from weir.sources.postgres.publication import plan_publication, plan_release, plan_removal
 from weir.sources.postgres.replication import PostgresSource
-from weir.sources.postgres.trigger_log import install_triggers, log_problem, remove_triggers
+from weir.sources.postgres.trigger_log import install_triggers, log_problem, reader_of, release, remove_triggers
 from weir.sources.source import SourceError
 
 
@@ -51,6 +51,13 @@ class PostgresTriggersCapture(Capture):
             drop = "drop" if dry_run else "dropped"
             return [f"{drop} the triggers of {', '.join(tables)}", f"{drop} schema {self.options.log_schema}"]
 
+    def release(self, dry_run: bool) -> list[str]:
+        with _administrator(self.options) as admin:
+            found = reader_of(admin, self.options)
+            if found and not dry_run:
+                release(admin, self.options)
+            return [released(found, dry_run)]
+
     def status(self) -> list[StatusLine]:
         with _administrator(self.options) as admin:
             return self._states(admin)
@@ -75,6 +82,10 @@ class PostgresCapture(Capture):
     def remove(self, dry_run: bool) -> list[str]:
         with _administrator(self.options) as admin:
             return _run(admin, plan_removal(admin, self.options), dry_run)
+
+    def release(self, dry_run: bool) -> list[str]:
+        with _administrator(self.options) as admin:
+            return _run(admin, plan_release(admin, self.options), dry_run)
 
     def status(self) -> list[StatusLine]:
         return status_of(PostgresSource(self.options))

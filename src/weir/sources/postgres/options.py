@@ -11,6 +11,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, field
 
+from weir.sources.ownership import own_name
 from weir.sources.source import SourceError
 
 ENCRYPTED = ("require", "verify-ca", "verify-full")
@@ -30,7 +31,7 @@ class PostgresOptions:
     user: str = ""
     password: str = field(default="", repr=False)  # a reference: env:NAME or file:PATH
     schema: str = "public"
-    slot: str = "weir"
+    slot: str = "weir"  # how its name begins; the warehouse's own mark follows
     publication: str = "weir"
     log_schema: str = "weir"  # kind postgres-triggers: where the log lives
     sslmode: str = ""  # "" is verify-full for another host, prefer for this one
@@ -42,6 +43,7 @@ class PostgresOptions:
     silence: float = 120.0  # seconds that an answer may say nothing before the connection is given up; 0: no limit
     lock_timeout: float = 30.0  # seconds a visit waits for a table that is locked exclusively (TRUNCATE, DDL)
     load_timeout: float = 600.0  # seconds a first load waits for older transactions to end
+    owner: str = ""  # the warehouse that reads it (``sources/ownership.py``)
 
     def __post_init__(self) -> None:
         if not _SLOT.fullmatch(self.slot):
@@ -53,6 +55,11 @@ class PostgresOptions:
                 f"{self.name}: sslmode '{self.mode}' may send data and password in plain text to {self.host}; "
                 'use sslmode = "verify-full", or say allow_plaintext = true'
             )
+
+    @property
+    def own_slot(self) -> str:
+        """The slot of this source of this warehouse."""
+        return own_name(self.slot, self.name, self.owner)
 
     @property
     def mode(self) -> str:

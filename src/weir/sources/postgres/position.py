@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -43,8 +43,10 @@ class PostgresPosition:
     def at(self, snapshot: PostgresSnapshot, bound: int) -> PostgresPosition:
         return replace(self, snapshot=snapshot, bound=bound)
 
-    def only(self, tables: Iterable[str]) -> PostgresPosition:
-        return replace(self, tables={name: self.tables[name] for name in tables if name in self.tables})
+    def only(self, watched: Mapping[str, Collection[str]]) -> PostgresPosition:
+        """Without the traces of other tables and columns: those of views that are no more may have changed."""
+        traces = {name: (self.tables[name], names) for name, names in watched.items() if name in self.tables}
+        return replace(self, tables={name: _without_others(trace, names) for name, (trace, names) in traces.items()})
 
     def tracing(self, traces: Mapping[str, Mapping[str, Any]]) -> PostgresPosition:
         """With the traces of more tables, and of more columns and labels of those it has."""
@@ -54,6 +56,10 @@ class PostgresPosition:
             old = {column: merged(facts, now.get(column, ())) for column, facts in known["columns"].items()}
             tables[name] = {**known, "columns": {**now, **old}}
         return replace(self, tables=tables)
+
+
+def _without_others(trace: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {**trace, "columns": {column: facts for column, facts in trace["columns"].items() if column in names}}
 
 
 @lru_cache(maxsize=64)

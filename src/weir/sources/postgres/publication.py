@@ -53,15 +53,19 @@ def _whole_rows(table: TableFacts) -> str:
 
 def plan_removal(connection: PostgresConnection, options: PostgresOptions) -> list[str]:
     """The statements that drop the slot and the publication. REPLICA IDENTITY stays: others may need it."""
-    statements = []
-    slot = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput' AND database = %s"
-    if connection.execute(slot, (options.slot, options.database)).fetchone():
-        drop = sql.SQL("SELECT pg_drop_replication_slot({})").format(sql.Literal(options.slot))
-        statements.append(_text(connection, drop))
+    statements = plan_release(connection, options)
     if published_tables(connection, options) is not None:
         drop = sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(options.publication))
         statements.append(_text(connection, drop))
     return statements
+
+
+def plan_release(connection: PostgresConnection, options: PostgresOptions) -> list[str]:
+    """The statement that drops the slot of just this name."""
+    slot = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput' AND database = %s"
+    if not connection.execute(slot, (options.slot, options.database)).fetchone():
+        return []
+    return [_text(connection, sql.SQL("SELECT pg_drop_replication_slot({})").format(sql.Literal(options.slot)))]
 
 
 def _text(connection: PostgresConnection, statement: sql.Composed) -> str:

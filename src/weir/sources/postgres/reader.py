@@ -16,6 +16,7 @@ from weir.sources.postgres.connection import PostgresConnection, named_errors
 from weir.sources.postgres.idle import give_back, take
 from weir.sources.postgres.lookup import answer, copy_rows, parse_csv, select_columns
 from weir.sources.postgres.options import PostgresOptions
+from weir.sources.postgres.plain import read_table
 from weir.sources.source import Answers, Partition, SharedReader, SourceError
 
 PAGES_PER_PART = 4096  # 32 MB of table
@@ -41,7 +42,7 @@ class PostgresReader(SharedReader):
 
     def __init__(self, token: SnapshotToken) -> None:
         self._token = token
-        self._connection: PostgresConnection | None = _enter(token.options, token.exported)
+        self._connection: PostgresConnection | None = enter(token.options, token.exported)
 
     def answer(self, lookups: Sequence[Lookup]) -> Answers:
         connection, token = self._open_connection(), self._token
@@ -63,6 +64,11 @@ class PostgresReader(SharedReader):
             raise
         self._connection = connection
 
+    def read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        token = self._token
+        with named_errors(token.options, f"reading {table.relation}"):
+            yield from read_table(self._open_connection(), token.tables[table.relation])
+
     def _open_connection(self) -> PostgresConnection:
         if self._connection is None:
             raise SourceError(f"{self._token.options.name}: this reader of a snapshot is closed")
@@ -75,7 +81,7 @@ class PostgresReader(SharedReader):
             self._connection = None
 
 
-def _enter(options: PostgresOptions, exported: str) -> PostgresConnection:
+def enter(options: PostgresOptions, exported: str) -> PostgresConnection:
     """A connection whose transaction sees the exported snapshot.
 
     A TRUNCATE that waits for the snapshot's holder makes newcomers wait behind it, and the holder may be waiting for

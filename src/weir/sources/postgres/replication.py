@@ -48,6 +48,16 @@ _SCHEMA_MARK = """
 """
 
 
+# Of a partition: the ancestors that publish it, and whether its changes go out under their name.
+_KIN = """
+CASE WHEN c.relispartition THEN coalesce((SELECT string_agg(concat_ws('.', r.oid, r.xmin), ',' ORDER BY r.oid)
+  FROM pg_partition_ancestors(c.oid) a(relid) JOIN pg_publication_rel r ON r.prrelid = a.relid AND a.relid <> c.oid
+  JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = {publication}), '')
+  || coalesce((SELECT ' by root' FROM pg_publication p WHERE p.pubname = {publication} AND p.pubviaroot), '')
+ELSE '' END
+"""
+
+
 class PostgresSource(PostgresBase):
     """A PostgreSQL database read through a logical replication slot."""
 
@@ -56,15 +66,36 @@ class PostgresSource(PostgresBase):
     _assembler: TransactionAssembler
     _fence_connection: PostgresConnection | None = None
     _fence = 0
+    _former = ""  # a slot without a mark that is gone on with
 
     def _mark(self) -> sql.Composable:
         whole_schemas = self._connected().info.server_version >= SCHEMAS_SINCE
         return sql.SQL(_MARK + (_SCHEMA_MARK if whole_schemas else "")).format(publication=self.options.publication)
 
+    def _kin(self) -> sql.Composable:
+        return sql.SQL(_KIN).format(publication=self.options.publication)
+
     # -- the slot ---------------------------------------------------------------------------------------------------
 
+    @property
+    def _slot_name(self) -> str:
+        return self._former or self.options.own_slot
+
     def _slot(self, connection: PostgresConnection) -> Any:
-        return connection.execute(_SLOT, (self.options.slot,)).fetchone()
+        return connection.execute(_SLOT, (self._slot_name,)).fetchone()
+
+    def _choose_slot(self, connection: PostgresConnection, position: PostgresPosition) -> None:
+        """A warehouse's own slot; or one without a mark, from before slots had one, if it has all after the position.
+
+        Whoever begins anew makes a slot of its own and does not touch that one: it may be another's.
+        """
+        self._former = ""
+        if self.options.slot != self.options.own_slot and self._slot(connection) is None:
+            slot = connection.execute(_SLOT, (self.options.slot,)).fetchone()
+            if slot is None or slot[:2] != ("pgoutput", self.options.database):
+                return
+            if slot[2] != "lost" and int(slot[3]) <= position.bound:
+                self._former = self.options.slot
 
     def _log_prepare(self, connection: PostgresConnection) -> int:
         """Makes the slot, or goes on with the one there is; one that is lost or cannot be decoded is made anew.
@@ -72,10 +103,11 @@ class PostgresSource(PostgresBase):
         A transaction whose commit record precedes the slot may not be visible yet; it has an id below the one taken
         here, so a snapshot beyond it misses nothing.
         """
+        self._former = ""
         slot = self._slot(connection)
         if slot is not None and (slot[2] == "lost" or self._is_older_than_publication(connection)):
             self._refuse_foreign(slot)
-            connection.execute("SELECT pg_drop_replication_slot(%s)", (self.options.slot,))
+            connection.execute("SELECT pg_drop_replication_slot(%s)", (self._slot_name,))
             slot = None
         if slot is None:
             self._create_slot(connection)
@@ -89,7 +121,7 @@ class PostgresSource(PostgresBase):
 
     def _is_older_than_publication(self, connection: PostgresConnection) -> bool:
         """A slot may have to decode log from before the publication was made, which the server cannot."""
-        values = {"slot": self.options.slot, "publication": self.options.publication}
+        values = {"slot": self._slot_name, "publication": self.options.publication}
         row = connection.execute(_SLOT_AGE, values).fetchone()
         return row is not None and bool(row[0])
 
@@ -98,7 +130,7 @@ class PostgresSource(PostgresBase):
         timeout = int(self.options.load_timeout * 1000)
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(timeout),))
         try:
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.options.slot,))
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self._slot_name,))
         except psycopg.errors.QueryCanceled as problem:
             raise SourceError(
                 f"{self.name}: a transaction has been open for more than {self.options.load_timeout:g} s, and a new "
@@ -109,7 +141,7 @@ class PostgresSource(PostgresBase):
     def _refuse_foreign(self, slot: Any) -> None:
         if slot[0] != "pgoutput" or slot[1] != self.options.database:
             raise SourceError(
-                f"{self.name}: the slot '{self.options.slot}' belongs to something else (plugin {slot[0]}, database "
+                f"{self.name}: the slot '{self._slot_name}' belongs to something else (plugin {slot[0]}, database "
                 f"{slot[1]}); give this project a slot of its own"
             )
 
@@ -119,22 +151,23 @@ class PostgresSource(PostgresBase):
 
     def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
         self._log_close()
+        self._choose_slot(connection, position)
         slot = self._slot(connection)
         if slot is None:
-            raise self._load_again(f"the replication slot '{self.options.slot}' is gone")
+            raise self._load_again(f"the replication slot '{self._slot_name}' is gone")
         self._refuse_foreign(slot)
         if slot[2] == "lost":
             raise self._load_again(
-                f"the replication slot '{self.options.slot}' is lost: the server dropped log that it needed "
+                f"the replication slot '{self._slot_name}' is lost: the server dropped log that it needed "
                 "(max_slot_wal_keep_size)"
             )
         if int(slot[3]) > position.bound:
             raise self._load_again(
-                f"the replication slot '{self.options.slot}' is past the position: it was made anew, or another reader "
+                f"the replication slot '{self._slot_name}' is past the position: it was made anew, or another reader "
                 "has moved it"
             )
         try:
-            self._stream = ReplicationStream(self.options)
+            self._stream = ReplicationStream(self.options, self._slot_name)
         except (psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState) as problem:
             raise self._load_again(str(problem).strip()) from problem
         self._assembler = TransactionAssembler(self.name, self._watched.values(), position.snapshot, self._late)

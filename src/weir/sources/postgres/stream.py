@@ -42,8 +42,8 @@ class StreamUnreadable(Exception):
 class ReplicationStream:
     """An open stream. Not thread-safe; ``poll`` and ``messages`` also answer the server's keep-alive requests."""
 
-    def __init__(self, options: PostgresOptions) -> None:
-        self._options = options
+    def __init__(self, options: PostgresOptions, slot: str) -> None:
+        self._options, self._slot = options, slot
         self._confirmed = 0
         self._told = time.monotonic()
         self.reached = 0  # everything before this place in the log has been received
@@ -64,7 +64,7 @@ class ReplicationStream:
             except psycopg.errors.ObjectInUse as problem:
                 if time.monotonic() > until:
                     raise SourceError(
-                        f"{self._options.name}: another process reads the slot '{self._options.slot}' "
+                        f"{self._options.name}: another process reads the slot '{self._slot}' "
                         f"({str(problem).strip()}); stop it, or give this project a slot of its own"
                     ) from problem
                 time.sleep(0.1)
@@ -73,7 +73,7 @@ class ReplicationStream:
         publication = quoted(double_quoted(self._options.publication), "'")  # this grammar knows no other escapes
         messages = ", messages 'true'" if self._connection.info.server_version >= MESSAGES_SINCE else ""
         command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {}{})").format(
-            sql.Identifier(self._options.slot), sql.SQL(publication), sql.SQL(messages)
+            sql.Identifier(self._slot), sql.SQL(publication), sql.SQL(messages)
         )
         result = self._raw.exec_(command.as_string(self._connection).encode())
         if result.status != pq.ExecStatus.COPY_BOTH:

@@ -12,18 +12,21 @@ reports a truncation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from weir.sources.ownership import foreign, is_foreign, refusal
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
 from weir.sources.postgres.connection import PostgresConnection
 from weir.sources.postgres.options import MARKER_TABLE, PostgresOptions
-from weir.sources.source import SourceError
+from weir.sources.source import CannotWatch, SourceError
 
 ROW_TRIGGER, TRUNCATE_TRIGGER = "weir_log", "weir_log_truncate"
 INSTALL = "an administrator of the database must run `weir capture install postgres-triggers`"
+DEFAULT_SCHEMA = "weir"
 NOTHING = "1:1:"  # a snapshot that shows no transaction
 
 
@@ -53,9 +56,53 @@ def remove_triggers(admin: PostgresConnection, options: PostgresOptions) -> None
     """Takes away all that ``install_triggers`` made. The tables stay as they are."""
     with admin.transaction():
         for table in read_tables(admin, options.schema, "''"):
-            for trigger in (ROW_TRIGGER, TRUNCATE_TRIGGER):
-                admin.execute(sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(sql.Identifier(trigger), _name(table)))
+            _drop_triggers(admin, options, table)
         admin.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(options.log_schema)))
+
+
+def _drop_triggers(admin: PostgresConnection, options: PostgresOptions, table: TableFacts) -> None:
+    """Those that fill this log; another project's stay."""
+    for (trigger,) in admin.execute(_TRIGGERS, (table.oid, options.log_schema)).fetchall():
+        admin.execute(sql.SQL("DROP TRIGGER {} ON {}").format(sql.Identifier(trigger), _name(table)))
+
+
+def trigger_names(options: PostgresOptions) -> tuple[str, str]:
+    """Of the triggers on every logged table: two logs of one table have triggers of their own."""
+    end = "" if options.log_schema == DEFAULT_SCHEMA else f"_{options.log_schema}"
+    return f"{ROW_TRIGGER}{end}"[:63], f"{TRUNCATE_TRIGGER}{end}"[:63]
+
+
+def reader_of(connection: PostgresConnection, options: PostgresOptions) -> str | None:
+    """The mark of the warehouse that reads this log; None where there is none, or the log cannot hold one."""
+    trimmed = sql.Identifier(options.log_schema, "trimmed")
+    try:
+        row = connection.execute(sql.SQL("SELECT owner FROM {}").format(trimmed)).fetchone()
+    except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        return None
+    return row[0] if row is not None else None
+
+
+def claim(connection: PostgresConnection, options: PostgresOptions) -> None:
+    """Puts the reader's mark on the log, or refuses a log that bears another's."""
+    if not options.owner:
+        return
+    found = reader_of(connection, options)
+    if is_foreign(options.owner, found):
+        raise refusal(options.name, foreign_log(options, found or ""))
+    if found != options.owner:
+        trimmed = sql.Identifier(options.log_schema, "trimmed")
+        with suppress(psycopg.errors.UndefinedColumn):  # a log that an earlier version has made
+            connection.execute(sql.SQL("UPDATE {} SET owner = {}").format(trimmed, options.owner))
+
+
+def foreign_log(options: PostgresOptions, found: str) -> tuple[str, str]:
+    instead = "give this one a log of its own (log_schema, and capture it there)"
+    return foreign(f"the trigger log in schema '{options.log_schema}'", found, instead)
+
+
+def release(admin: PostgresConnection, options: PostgresOptions) -> None:
+    """Takes the reader's mark off the log: the next warehouse that reads it puts its own there."""
+    admin.execute(sql.SQL("UPDATE {} SET owner = NULL").format(sql.Identifier(options.log_schema, "trimmed")))
 
 
 def _name(table: TableFacts) -> sql.Identifier:
@@ -68,7 +115,8 @@ def _create_schema(admin: PostgresConnection, options: PostgresOptions) -> None:
     admin.execute(sql.SQL("CREATE SEQUENCE IF NOT EXISTS {} CACHE 1").format(sql.Identifier(schema, "seq")))
     trimmed = sql.Identifier(schema, "trimmed")
     admin.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} (snapshot pg_snapshot NOT NULL)").format(trimmed))
-    insert = sql.SQL("INSERT INTO {t} SELECT {nothing} WHERE NOT EXISTS (SELECT FROM {t})")
+    admin.execute(sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS owner text").format(trimmed))
+    insert = sql.SQL("INSERT INTO {t} (snapshot) SELECT {nothing} WHERE NOT EXISTS (SELECT FROM {t})")
     admin.execute(insert.format(t=trimmed, nothing=sql.Literal(NOTHING) + sql.SQL("::pg_snapshot")))
 
 
@@ -87,7 +135,8 @@ def _create_log(admin: PostgresConnection, options: PostgresOptions, table: Tabl
     )
     admin.execute(create.format(log, sequence, sql.Composed(fields)))
     admin.execute(sql.SQL("CREATE INDEX ON {} (xid)").format(log))
-    _create_triggers(admin, log, table, columns)
+    _drop_triggers(admin, options, table)
+    _create_triggers(admin, options, table, columns)
 
 
 def log_problem(admin: PostgresConnection, options: PostgresOptions, table: TableFacts) -> str:
@@ -97,7 +146,8 @@ def log_problem(admin: PostgresConnection, options: PostgresOptions, table: Tabl
         return "is not captured"
     if found != {f"c{column.number}": column.shown_type for column in _logged_columns(table)}:
         return "has other columns than its log"
-    return "" if _triggers_on(admin, table) else "has lost triggers that capture its changes, or they are disabled"
+    lost = "has lost triggers that capture its changes, or they are disabled"
+    return "" if _triggers_on(admin, options, table) else lost
 
 
 def _logged_columns(table: TableFacts) -> list[ColumnFacts]:
@@ -109,26 +159,24 @@ def _in_log(connection: PostgresConnection, options: PostgresOptions, table: Tab
     return connection.execute(_LOGGED, (log_name(options, table.oid).as_string(connection),)).fetchall()
 
 
-def _triggers_on(connection: PostgresConnection, table: TableFacts) -> bool:
-    on = connection.execute(_TRIGGERS, (table.oid, [ROW_TRIGGER, TRUNCATE_TRIGGER])).fetchone()
-    return on is not None and on[0] == 2
+def _triggers_on(connection: PostgresConnection, options: PostgresOptions, table: TableFacts) -> bool:
+    on = connection.execute(f"{_TRIGGERS} AND g.tgenabled = 'A'", (table.oid, options.log_schema)).fetchall()
+    return len(on) == 2
 
 
 def _create_triggers(
-    admin: PostgresConnection, log: sql.Identifier, table: TableFacts, columns: Sequence[ColumnFacts]
+    admin: PostgresConnection, options: PostgresOptions, table: TableFacts, columns: Sequence[ColumnFacts]
 ) -> None:
+    log = log_name(options, table.oid)
     create = sql.SQL(
         "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
         " SET search_path = pg_catalog, pg_temp SET row_security = off AS {}"
     )
     admin.execute(create.format(log, sql.Literal(_body(log, table, columns).as_string(admin))))
     admin.execute(sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(log))
-    for trigger, when in (
-        (ROW_TRIGGER, "AFTER INSERT OR UPDATE OR DELETE ON {} FOR EACH ROW"),
-        (TRUNCATE_TRIGGER, "BEFORE TRUNCATE ON {} FOR EACH STATEMENT"),
-    ):
+    events = ("AFTER INSERT OR UPDATE OR DELETE ON {} FOR EACH ROW", "BEFORE TRUNCATE ON {} FOR EACH STATEMENT")
+    for trigger, when in zip(trigger_names(options), events, strict=True):
         name = sql.Identifier(trigger)
-        admin.execute(sql.SQL("DROP TRIGGER IF EXISTS {} ON {}").format(name, _name(table)))
         event = sql.SQL(when).format(_name(table))
         admin.execute(sql.SQL("CREATE TRIGGER {} {} EXECUTE FUNCTION {}()").format(name, event, log))
         admin.execute(sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(_name(table), name))
@@ -179,7 +227,10 @@ _LOGGED = """
 SELECT a.attname, a.atttypid::int8, a.atttypmod, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 3 AND NOT a.attisdropped
 """
-_TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = %s::int8::oid AND tgname = ANY(%s) AND tgenabled = 'A'"
+_TRIGGERS = """
+SELECT g.tgname FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace n ON n.oid = f.pronamespace
+WHERE g.tgrelid = %s::int8::oid AND n.nspname = %s
+"""
 
 
 def refuse_unlogged(
@@ -189,9 +240,9 @@ def refuse_unlogged(
     try:
         found = {name: facts for name, *facts, _ in _in_log(connection, options, table)}
     except psycopg.errors.InsufficientPrivilege as problem:
-        raise SourceError(f"{options.name}: no right to read schema '{options.log_schema}'; {INSTALL}") from problem
+        raise CannotWatch(f"{options.name}: no right to read schema '{options.log_schema}'; {INSTALL}") from problem
     for column in table.only(names):
         if found.get(f"c{column.number}") != [column.type_oid, column.type_modifier]:
-            raise SourceError(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {INSTALL}")
-    if not _triggers_on(connection, table):
-        raise SourceError(f"{options.name}: the log triggers of {table.name} are missing or disabled; {INSTALL}")
+            raise CannotWatch(f"{options.name}: {table.name}.{column.name} is not in the trigger log; {INSTALL}")
+    if not _triggers_on(connection, options, table):
+        raise CannotWatch(f"{options.name}: the log triggers of {table.name} are missing or disabled; {INSTALL}")

@@ -23,6 +23,7 @@ from psycopg import sql
 from weir.algebra.catalog import Relation
 from weir.algebra.types import BIGINT
 from weir.messages import GlobalTransaction
+from weir.sources.ownership import is_foreign
 from weir.sources.postgres.base import LogDelivery, PostgresBase
 from weir.sources.postgres.catalogue import ColumnFacts, TableFacts, read_tables
 from weir.sources.postgres.connection import PostgresConnection, named_errors
@@ -30,15 +31,15 @@ from weir.sources.postgres.lookup import fetch
 from weir.sources.postgres.markers import from_row
 from weir.sources.postgres.options import MARKER_TABLE
 from weir.sources.postgres.position import PostgresPosition
-from weir.sources.postgres.trigger_log import ROW_TRIGGER, TRUNCATE_TRIGGER, log_name, logged, refuse_unlogged
+from weir.sources.postgres.trigger_log import claim, log_name, logged, reader_of, refuse_unlogged
 from weir.sources.postgres.visibility import PostgresSnapshot
 from weir.sources.source import LOAD_AGAIN, TRANSACTION, WEIGHT, LoadAgain, Transaction
 
 TRIM_SECONDS = 1.0
 _MARK = """
 coalesce((SELECT string_agg(concat_ws('.', g.oid, g.xmin, g.tgenabled, f.xmin), ',' ORDER BY g.oid)
-  FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid
-  WHERE g.tgrelid = c.oid AND g.tgname IN ({row}, {truncate})), '-')
+  FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace w ON w.oid = f.pronamespace
+  WHERE g.tgrelid = c.oid AND w.nspname = {log_schema}), '-')
 """
 _FLUSH = "SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, 'weir.flush', '')"
 _NEWS = sql.SQL(
@@ -55,7 +56,7 @@ class PostgresTriggersSource(PostgresBase):
     _trimmed_at = 0.0
 
     def _mark(self) -> sql.Composable:
-        return sql.SQL(_MARK).format(row=ROW_TRIGGER, truncate=TRUNCATE_TRIGGER)
+        return sql.SQL(_MARK).format(log_schema=self.options.log_schema)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         super().watch(columns)
@@ -70,6 +71,7 @@ class PostgresTriggersSource(PostgresBase):
 
     def _log_prepare(self, connection: PostgresConnection) -> int:
         """Nothing to wait for: triggers are made under a lock that no earlier writer can hold."""
+        claim(connection, self.options)
         return 0
 
     def _log_bound(self, connection: PostgresConnection) -> int:
@@ -77,6 +79,7 @@ class PostgresTriggersSource(PostgresBase):
         return int(row[0]) if row is not None else 0
 
     def _log_open(self, connection: PostgresConnection, position: PostgresPosition) -> None:
+        claim(connection, self.options)
         trimmed = sql.Identifier(self.options.log_schema, "trimmed")
         row = connection.execute(sql.SQL("SELECT snapshot::text FROM {}").format(trimmed)).fetchone()
         if row is None or not position.snapshot.shows_all_of(PostgresSnapshot.parse(row[0])):
@@ -178,6 +181,8 @@ class PostgresTriggersSource(PostgresBase):
         self._trimmed_at = time.monotonic()
 
     def _trim(self, connection: PostgresConnection, snapshot: PostgresSnapshot) -> None:
+        if is_foreign(self.options.owner, reader_of(connection, self.options)):
+            return  # another's by now: it is not for us to forget anything
         self._own_transaction(connection, "SELECT pg_current_xact_id()::text")
         facts = [watched.facts for watched in self._watched.values()]
         for table in [*facts, *([self._marker] if self._marker is not None else [])]:

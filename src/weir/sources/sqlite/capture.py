@@ -24,7 +24,7 @@ from os import PathLike
 
 from weir.algebra.quoting import double_quoted
 from weir.sources.source import SourceError
-from weir.sources.sqlite.catalog import TableShape, read_shape
+from weir.sources.sqlite.catalog import TableShape, no_tables, read_shape
 from weir.sources.sqlite.connection import connect, told
 from weir.sources.sqlite.rivals import OURS, changing_before, overtaking
 from weir.sources.sqlite.triggers import EVENTS, NEXT, TICK, CaptureTriggers
@@ -180,6 +180,8 @@ def _capture(database: sqlite3.Connection, table: str) -> bool:
 
 def obstacle(database: sqlite3.Connection, shape: TableShape) -> str:
     """What makes exact capture of the table impossible, with the way out; nothing for almost every table."""
+    if why := no_tables(database).get(shape.name):
+        return f"cannot be captured: {why}"
     if shape.unique_expressions:
         names = ", ".join(shape.unique_expressions)
         return (

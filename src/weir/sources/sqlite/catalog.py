@@ -33,6 +33,7 @@ _BY_AFFINITY = (  # in SQLite's own order: the first that occurs in the name dec
 )
 _SPELLED = ("timestamp", "timestamp_ntz")  # one moment may be written with a blank or a T, and with zeros behind
 _LEAST_ROW = 8  # bytes
+_LISTS_SHADOWS = (3, 37, 0)
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 
 
@@ -101,10 +102,23 @@ class TableShape:
 
 def table_names(database: sqlite3.Connection) -> list[str]:
     """The user's own tables: no views, no virtual tables, nothing of SQLite's or ours."""
-    listed = database.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
-    )
-    return [name for (name,) in listed if not name.lower().startswith(("sqlite_", "weir_"))]
+    listed = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    other = no_tables(database)
+    return [name for name in listed if name not in other and not name.lower().startswith(("sqlite_", "weir_"))]
+
+
+def no_tables(database: sqlite3.Connection) -> dict[str, str]:
+    """What a query could name, and a view of ours cannot: why not."""
+    found = {}
+    for name, type_, text in database.execute("SELECT name, type, coalesce(sql, '') FROM sqlite_master"):
+        if type_ == "view":
+            found[name] = "it is a view, whose changes are in no log; name the tables that it reads"
+        elif type_ == "table" and text[:14].upper() == "CREATE VIRTUAL":
+            found[name] = "it is a virtual table, which takes no triggers and so has no log; name a real table"
+    if sqlite3.sqlite_version_info >= _LISTS_SHADOWS:
+        for (name,) in database.execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'"):
+            found[name] = "it holds a virtual table's own data, in a form that only that one knows"
+    return found
 
 
 def read_shape(database: sqlite3.Connection, table: str) -> TableShape | None:

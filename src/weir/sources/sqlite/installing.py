@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from weir.sources.installing import Capture, StatusLine
+from weir.sources.installing import Capture, StatusLine, released
 from weir.sources.source import SourceError
 from weir.sources.sqlite import capture, watch
 from weir.sources.sqlite.catalog import read_shape, table_names
 from weir.sources.sqlite.connection import connect, told
 from weir.sources.sqlite.options import SqliteOptions
+from weir.sources.sqlite.reader import reader_of, release
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ class SqliteCapture(Capture):
     def remove(self, dry_run: bool) -> list[str]:
         removed = capture.remove(self.options.path, dry_run)
         return [f"{'drop' if dry_run else 'dropped'} {name}" for name in removed] or ["nothing of weir is there"]
+
+    def release(self, dry_run: bool) -> list[str]:
+        with self._reading() as database:
+            found = reader_of(database)
+            if found and not dry_run:
+                release(database)
+            return [released(found, dry_run)]
 
     def status(self) -> list[StatusLine]:
         with self._reading() as database:

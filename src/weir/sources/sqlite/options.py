@@ -14,3 +14,4 @@ class SqliteOptions:
     name: str
     path: str
     busy_seconds: float = BUSY_SECONDS  # at most so long for a lock that another program holds
+    owner: str = ""  # the warehouse that reads it (``sources/ownership.py``)

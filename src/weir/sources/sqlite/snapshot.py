@@ -23,6 +23,7 @@ from weir.sources.source import Answers, HeldSnapshot, Partition, SourceError
 from weir.sources.sqlite.catalog import read_shape
 from weir.sources.sqlite.connection import explained
 from weir.sources.sqlite.lookup import bound_keys, question, rows_for
+from weir.sources.sqlite.plain import read_table
 from weir.sources.sqlite.position import SqlitePosition
 from weir.sources.sqlite.rows import as_table, fetch
 
@@ -144,6 +145,13 @@ class HeldSqliteSnapshot(HeldSnapshot):
             self._reading.remove(cursor)
             cursor.close()
             self._database.text_factory = str
+
+    def _whole_tables(self) -> tuple[Partition, ...]:
+        return tuple(Partition(relation, schema.names) for relation, schema in self._watched.items())
+
+    def _read_plainly(self, table: Partition) -> Iterator[pa.RecordBatch]:
+        with self._told():
+            yield from read_table(self._database, table.relation, self._watched[table.relation].only(table.columns))
 
     def _end(self) -> None:
         for cursor in list(self._reading):

@@ -24,6 +24,7 @@ import pyarrow as pa
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Schema
 from weir.sources.life import CLOSE, LOAD, RESUME, VISIT, WATCH, SourceLife
+from weir.sources.ownership import is_foreign
 from weir.sources.source import (
     LOAD_AGAIN,
     Description,
@@ -41,6 +42,7 @@ from weir.sources.sqlite.connection import connect, explained
 from weir.sources.sqlite.log import Log
 from weir.sources.sqlite.options import SqliteOptions
 from weir.sources.sqlite.position import NEXT_VISIT, SqlitePosition, late_tables
+from weir.sources.sqlite.reader import claim, reader_of
 from weir.sources.sqlite.snapshot import Head, HeldSqliteSnapshot, ReadTransaction
 from weir.sources.sqlite.wal import WalPlace, boundaries
 from weir.sources.sqlite.watch import check_unchanged, describe, watched_schema
@@ -90,7 +92,7 @@ class SqliteSource(Source):
 
     def describe(self) -> Description:
         with self._reading() as database:
-            return describe(database, self.name, self.path)
+            return describe(database, self.name, self.path, self.options.owner)
 
     def watch(self, columns: Mapping[Relation, Sequence[str]]) -> None:
         self._spares.begin()
@@ -171,6 +173,7 @@ class SqliteSource(Source):
     def load(self) -> Load:
         """Its snapshot takes the place of a last visit's, so that the first transactions after it can be told apart."""
         with self._life.during(LOAD), self._told():
+            self._claim()
             transaction = self._begin()
             self._keep(transaction)
             self._position, self._begins = (transaction.head.epoch, transaction.head.clock), {}
@@ -182,7 +185,15 @@ class SqliteSource(Source):
     def resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition] = ()) -> None:
         """Every boundary is known to be the end of a transaction, whatever the write-ahead log still knows."""
         with self._life.during(RESUME):
+            with self._told():
+                self._claim()
             self._resume(position, boundaries)
+
+    def _claim(self) -> None:
+        """Whoever reads the log also trims it, so it is one reader's."""
+        if self.options.owner:
+            with closing(connect(self.path, self.options.busy_seconds)) as database:
+                claim(database, self.options)
 
     def _resume(self, position: SourcePosition, boundaries: Sequence[SourcePosition]) -> None:
         at = self._parsed(position)
@@ -309,7 +320,7 @@ class SqliteSource(Source):
         number = self.order(position)
         with self._told(), closing(connect(self.path, LOCK_SECONDS)) as database:
             try:
-                while _trim(database, number):
+                while not is_foreign(self.options.owner, reader_of(database)) and _trim(database, number):
                     pass
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error):

@@ -10,22 +10,27 @@ from collections.abc import Iterator, Sequence
 
 from weir.algebra.catalog import Relation
 from weir.algebra.types import Column, Schema, Type
-from weir.sources.source import LOAD_AGAIN, Description, Finding, LoadAgain, SchemaChanged, SourceError
+from weir.sources.ownership import is_foreign
+from weir.sources.source import LOAD_AGAIN, CannotWatch, Description, Finding, LoadAgain, SchemaChanged
 from weir.sources.sqlite.capture import INSTALL, active, fault, obstacle
-from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, read_shape, table_names
+from weir.sources.sqlite.catalog import TableShape, about_rows, mapped_type, no_tables, read_shape, table_names
+from weir.sources.sqlite.reader import foreign_log, reader_of
 
 
-def describe(database: sqlite3.Connection, source: str, path: str) -> Description:
+def describe(database: sqlite3.Connection, source: str, path: str, owner: str = "") -> Description:
     """All tables, with what is missing before they can be watched."""
     shapes = [shape for name in table_names(database) if (shape := read_shape(database, name))]
     findings = [finding for shape in shapes for finding in _findings(database, shape)]
     if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         findings.insert(0, Finding("error", f"{path} is not in WAL mode", INSTALL))
+    if is_foreign(owner, found := reader_of(database)):
+        findings.insert(0, Finding("error", *foreign_log(path, found or "")))
     return Description(
         tuple(shape.described(source) for shape in shapes),
         {Relation(source, shape.name): shape.unmapped for shape in shapes if shape.unmapped},
         tuple(findings),
         {Relation(source, shape.name): rows for shape in shapes if (rows := about_rows(database, shape)) is not None},
+        {Relation(source, name): why for name, why in no_tables(database).items()},
     )
 
 
@@ -57,23 +62,23 @@ def watched_schema(database: sqlite3.Connection, relation: Relation, names: Sequ
     """The types of the columns to be watched; refuses by name what cannot be."""
     shape = read_shape(database, relation.table)
     if shape is None or shape.name != relation.table:
-        raise SourceError(f"source '{relation.source}' has no table '{relation.table}'")
+        raise SchemaChanged(f"source '{relation.source}' has no table '{relation.table}'")
     problem = capture_problem(database, shape)
     capture = None if problem else active(database, shape.name)
     if capture is None:
-        raise SourceError(f"source '{relation.source}': table '{relation.table}' {problem}: {INSTALL}")
+        raise CannotWatch(f"source '{relation.source}': table '{relation.table}' {problem}: {INSTALL}")
     for name in names:
         if name not in shape.columns:
-            raise SourceError(f"table {relation} has no column '{name}'; it has {', '.join(shape.columns)}")
+            raise SchemaChanged(f"table {relation} has no column '{name}'; it has {', '.join(shape.columns)}")
         if name not in capture.columns:
-            raise SourceError(f"table {relation}: column '{name}' is newer than the capture: {INSTALL}")
+            raise CannotWatch(f"table {relation}: column '{name}' is newer than the capture: {INSTALL}")
     return Schema(Column(name, _type(relation, name, shape.columns[name])) for name in names)
 
 
 def _type(relation: Relation, name: str, declared: str) -> Type:
     type_ = mapped_type(declared)
     if type_ is None:
-        raise SourceError(
+        raise SchemaChanged(
             f"table {relation}, column '{name}': the declared type '{declared}' does not say what it holds; use "
             "INTEGER, REAL, TEXT, BLOB, BOOLEAN, DATE, DATETIME or DECIMAL(p,s), or leave it out of the view"
         )

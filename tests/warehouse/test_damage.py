@@ -1,0 +1,192 @@
+"""Damaged tables, one by one: which file, what is the matter with it, and what is still known of the view."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.warehouse.batches import AB, ab, rows_of
+from tests.warehouse.test_bad_places import POWERLESS, run_limited
+from weir.rounds.views import ViewTables
+from weir.warehouse.damage import last_known_arrival
+from weir.warehouse.errors import CannotRead, Damaged, NotAView, StoreError
+from weir.warehouse.following import Follower
+from weir.warehouse.place import Place
+from weir.warehouse.record import AsOf
+from weir.warehouse.store import ViewStore
+
+LAST = 23  # the newest version; version 20 has a checkpoint
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with a commit per arrival and a checkpoint."""
+    folder = tmp_path_factory.mktemp("whole") / "view"
+    store = ViewStore.create(folder, AB)
+    for number in range(1, LAST + 1):
+        store.append(ab((number, "x", 1), arrival=number), {"s": number}, (number, number), number)
+    return folder
+
+
+@pytest.fixture
+def table(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "view"))
+
+
+def commit(table: Path, version: int = LAST) -> Path:
+    return table / "_delta_log" / f"{version:020}.json"
+
+
+def cut(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) * 2 // 3])
+
+
+def lines(table: Path) -> list[bytes]:
+    return commit(table).read_bytes().splitlines(keepends=True)
+
+
+def checkpoint(table: Path) -> Path:
+    return table / "_delta_log" / f"{20:020}.checkpoint.parquet"
+
+
+def hint(table: Path) -> Path:
+    return table / "_delta_log" / "_last_checkpoint"
+
+
+OPENING: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "cut": (lambda table: cut(commit(table)), r"0023.json is cut off or overwritten: line 2 is no JSON object"),
+    "empty": (lambda table: commit(table).write_bytes(b""), r"0023.json is empty"),
+    "blank": (lambda table: commit(table).write_bytes(b"\n\n"), r"0023.json is empty"),
+    "zeros": (lambda table: commit(table).write_bytes(bytes(4096)), r"0023.json is cut off or overwritten: line 1"),
+    "no text": (lambda table: commit(table).write_bytes(b"\xff\xfe?"), r"0023.json is cut off or overwritten: line 1"),
+    "no object": (lambda table: commit(table).write_bytes(b"[1]"), r"0023.json is cut off or overwritten: line 1"),
+    "no action": (lambda table: commit(table).write_bytes(b'{"a": 1}'), r"0023.json holds no action that Delta knows"),
+    "no rows": (
+        lambda table: commit(table).write_bytes(lines(table)[0]),
+        r"0023.json adds 0 bytes of rows and says \d+: lines of it are missing",
+    ),
+    "no head": (
+        lambda table: commit(table).write_bytes(b"".join(lines(table)[1:])),
+        r"0023.json has lost its line commitInfo",
+    ),
+    "cut before": (lambda table: cut(commit(table, 21)), r"0021.json is cut off or overwritten"),
+    "hole": (lambda table: commit(table, 22).unlink(), r"0022.json is missing, and there are later commits"),
+    "checkpoint": (lambda table: cut(checkpoint(table)), r"0020.checkpoint.parquet is no checkpoint any more"),
+    "no checkpoint": (lambda table: checkpoint(table).unlink(), r"_last_checkpoint names the checkpoint of version 20"),
+    "hint": (
+        lambda table: hint(table).write_text('{"version": 40, "size": 1}'),
+        r"_last_checkpoint names the checkpoint of version 40, which is not there",
+    ),
+    "no log": (lambda table: shutil.rmtree(table / "_delta_log"), r"its log, the folder _delta_log, is gone; 23 files"),
+}
+
+
+@pytest.mark.parametrize("damage", OPENING)
+def test_a_table_that_cannot_be_opened(table: Path, damage: str) -> None:
+    """The text names the table, the file and the fault, on one line; nothing of Delta's own words is in it. One made
+    anew in its place goes on after the last arrival number, whichever file still tells it.
+    """
+    harm, wrong = OPENING[damage]
+    harm(table)
+    with pytest.raises(Damaged, match=rf"^the table at '{table}' is damaged: .*{wrong}") as told:
+        ViewStore.open(table)
+    assert "\n" not in str(told.value)
+    assert ViewStore.exists(table)
+    made = ViewTables(str(table.parent), {}).made_anew(AB, "view")
+    assert (made.head.last_arrival, made.head.transaction, made.read_arrow().num_rows) == (LAST, 0, 0)
+    assert sorted(os.listdir(table)) == ["_delta_log"] or not any(file.is_file() for file in (table / "log").iterdir())
+    made.load(ab((1, "y", 1), arrival=LAST + 1), {"s": 30}, (LAST + 1, LAST + 1), 1)
+    assert rows_of(ViewStore.open(table).read_arrow(AsOf(arrival=LAST + 1))) == [(1, "y")]
+    with pytest.raises(StoreError, match=rf"kept are versions 1 to 1, arrivals {LAST + 1} to {LAST + 1}"):
+        made.read_arrow(AsOf(arrival=LAST))
+
+
+@pytest.mark.parametrize(
+    ("harm", "wrong"),
+    [(Path.unlink, r"log/\w+.parquet is missing"), (cut, r"log/\w+.parquet has \d+ bytes, its commit says \d+")],
+    ids=["missing", "cut"],
+)
+def test_a_file_with_rows(table: Path, harm: Callable[[Path], Any], wrong: str) -> None:
+    """The log is whole, so the table opens; a check finds the file, reading and compacting name it, a load mends it."""
+    harm(sorted((table / "log").iterdir())[0])
+    store = ViewStore.open(table)
+    with pytest.raises(Damaged, match=wrong):
+        store.check()
+    for act in (store.read_arrow, store.net, store.fold):
+        with pytest.raises(Damaged, match=r"log/\w+.parquet (is missing|cannot be read)"):
+            act()
+    store.load(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24)
+    store.check()
+    assert rows_of(store.read_arrow()) == [(1, "y")]
+
+
+def test_a_hole_before_the_checkpoint_costs_no_file(table: Path) -> None:
+    """The newest state is whole and goes on. What the lost commit has added is unknown, so nothing is deleted."""
+    commit(table, 5).unlink()
+    store = ViewStore.open(table)
+    with pytest.raises(Damaged, match=r"0005.json is missing, so no file is deleted"):
+        store.clean_orphans(timedelta(0))
+    with pytest.raises(Damaged, match=r"0005.json is missing, so no file is deleted"):
+        store.forget(AsOf(version=4))
+    store.check()
+    assert store.read_arrow().num_rows == LAST
+    with pytest.raises(Damaged, match=r"0005.json is missing"):
+        store.read_arrow(AsOf(version=6))
+
+
+def test_a_commit_that_is_harmed_under_a_writer(table: Path) -> None:
+    """A handle that was opened before says the same."""
+    store = ViewStore.open(table)
+    cut(commit(table))
+    with pytest.raises(Damaged, match=r"0023.json is cut off"):
+        store.append(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24)
+    shutil.rmtree(table)
+    with pytest.raises(StoreError, match=r"0023.json is missing|is not a Delta table"):
+        store.append(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24)
+
+
+def test_what_is_not_ours_is_left(table: Path) -> None:
+    """A damaged table is made anew only in a folder that holds nothing else."""
+    cut(commit(table))
+    (table / "letter.txt").write_text("keep me")
+    with pytest.raises(NotAView, match=r"letter.txt"):
+        ViewTables(str(table.parent), {}).made_anew(AB, "view")
+    assert (table / "letter.txt").read_text() == "keep me"
+    assert last_known_arrival(Place.of(table)) == 0
+
+
+def test_a_decision_for_a_damaged_table(table: Path) -> None:
+    """Whoever decides for it, or is decided for by it, can still be read."""
+    leader, follower = ViewStore.open(table), ViewStore.create(table.parent / "other", AB)
+    part = Follower(follower, ab((1, "y", 1), arrival=24))
+    leader.append(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24, followers=[part])
+    cut(commit(table, 24))
+    behind = ViewStore.open(table.parent / "other")
+    assert behind.settle() == []
+    assert rows_of(behind.read_arrow()) == [(1, "y")]
+    with pytest.raises(Damaged):
+        ViewStore.open(table)
+
+
+def test_a_folder_that_may_not_be_read(table: Path) -> None:
+    """It is not called damaged: the way out is the right to read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        shut = Path(shutil.copytree(table, f"{folder}/shut"))
+        shut.chmod(0)
+        said = run_limited(POWERLESS + "attempt(lambda: ViewStore.exists(sys.argv[1]))", str(shut))
+        shut.chmod(0o755)
+        assert said.startswith(f"CannotRead the table at '{shut}' cannot be read: "), said
+        assert "ermission denied" in said
+    shutil.move(table, table.parent / "elsewhere")
+    table.symlink_to(table)
+    with pytest.raises(CannotRead, match=r"cannot be read: .*; give this account the right to read and write there"):
+        ViewStore.exists(table)
