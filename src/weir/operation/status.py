@@ -21,6 +21,7 @@ from weir.operation.admission import Absent
 from weir.operation.control import NoRunner, ask_runner
 from weir.operation.locking import FOLDER, RunnerLock
 from weir.project.folder import Project
+from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine
 from weir.rounds.units import FAILED, WAITING, Unit
 from weir.rounds.views import Gap, MaintainedView, ViewTables, gaps_of
@@ -88,15 +89,27 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
     channel = engine.channels[name]
     units = [unit for unit in engine.units if name in unit.sources]
     behind = [now - unit.caught_up_at for unit in units if unit.caught_up_at]
+    held_since = engine.answering.holds.since(name)
     return {
         "name": name,
         "kind": channel.spec.kind,
         "place": channel.spec.place,
-        "reachable": channel.problem is None,
-        "problem": str(channel.problem or ""),
+        "reachable": channel.problem is None and not channel.silent,
+        "problem": _source_problem(channel),
+        "last_heard": channel.heard_at or None,
+        "waiting": channel.silent_for or None,
+        "snapshot_held_for": None if held_since is None else now - held_since,
+        "retained": [{"view": name, "log": log} for name, log in channel.retained.items()],
         "lag": max(behind, default=None),
         "transactions": channel.transactions,
     }
+
+
+def _source_problem(channel: Channel) -> str:
+    """Also silence: it was asked, and nothing comes."""
+    if channel.problem is None and channel.silent:
+        return f"it was asked {channel.silent_for:.0f} s ago and has not answered"
+    return str(channel.problem or "")
 
 
 def with_outsiders(

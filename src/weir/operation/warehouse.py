@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weir.algebra.errors import WeirError
 from weir.algebra.suggestion import did_you_mean
 from weir.algebra.view import View
+from weir.messages import Position
 from weir.operation.acceptance import Acceptance, all_refused
 from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
@@ -50,6 +51,7 @@ from weir.rounds.views import ViewTables
 from weir.scratch import PrivateFolder, machine_place
 from weir.spark.session import inside, open_session
 from weir.sweeping.lookups import driver_address
+from weir.warehouse.errors import StoreError
 from weir.warehouse.record import NOW, AsOf
 from weir.warehouse.store import ViewStore
 
@@ -214,6 +216,7 @@ class Warehouse:
         if self._absent is not None and (names := self._absent.admitted()):
             self._survey = self._absent.survey
             units = self._units(names, self._again)
+            engine.retention.outside = self._positions_outside()
             missing = {source for unit in units for source in unit.sources} - engine.channels.keys()
             engine.admit(units, {source: self._channel(source) for source in missing})
 
@@ -328,7 +331,19 @@ class Warehouse:
         host = self._settings.get("spark.driver.host") or driver_address(self.spark)
         keys = self.run_keys
         settings = Settings(keys.max_age, keys.poll, tasks, host=host, scratch=self._scratch())
-        return Engine(self.spark, channels, units, settings)
+        engine = Engine(self.spark, channels, units, settings)
+        engine.retention.outside = self._positions_outside()
+        return engine
+
+    def _positions_outside(self) -> dict[str, Mapping[str, Position]]:
+        """Where the views that are not run were at their last commit; one whose table cannot tell is to be loaded."""
+        outside = {*(self._absent.views if self._absent is not None else ()), *self._refused} - self._again
+        found: dict[str, Mapping[str, Position]] = {}
+        for name in outside:
+            with contextlib.suppress(StoreError):
+                if (store := self._tables.open(name)) is not None and store.head.transaction:
+                    found[name] = dict(store.positions())
+        return found
 
     def _units(self, names: Iterable[str], reload: set[str]) -> list[Unit]:
         """What can be run of these views. The others are left out, and say why."""

@@ -12,7 +12,7 @@ and tried again with growing pauses.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -53,7 +53,8 @@ class Channel:
         self.asked_at = 0.0  # when the last contact began
         self.heard_at = 0.0  # when the last one was answered, whatever it said
         self.transactions = 0  # delivered so far
-        self.acknowledged: frozenset[str] = frozenset()  # what the source was told last
+        self.acknowledged: Mapping[str, str] = {}  # by view: the positions that the source was told last
+        self.retained: Mapping[str, str] = {}  # by view: how much log is kept for it
 
     def call(self, act: Callable[[Source], T]) -> Future[T]:
         """Does something with the source, in its own thread."""
@@ -75,8 +76,8 @@ class Channel:
         """Begins a contact; there is none under way."""
         assert self._pending is None, f"source {self.name} is being asked"
         self.asked_at = time.time()
-        if contact.acknowledged:
-            self.acknowledged = contact.acknowledged
+        if contact.acknowledging:
+            self.acknowledged = contact.needed
         self._pending = self._turn, self.call(contact)
 
     @property

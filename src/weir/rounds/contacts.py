@@ -34,6 +34,7 @@ class Heard:
     known: Mapping[str, Collection[int]] = field(default_factory=dict)
     ahead: Mapping[str, str] = field(default_factory=dict)
     opened: bool = False
+    retained: Mapping[str, str] = field(default_factory=dict)  # by view: how much log is kept for it, in words
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Contact:
     """``hold``: the visit's snapshot is wanted; ``lock``: also if writers wait for a moment while it opens."""
 
     opening: Opening | None = None
-    acknowledged: frozenset[str] = frozenset()  # durable positions, the oldest of which may be forgotten up to
+    needed: Mapping[str, str] = field(default_factory=dict)  # by view: the position from which on it needs the log
+    acknowledging: bool = False  # up to the oldest of these the log may be forgotten
     visiting: bool = True
     hold: bool = False
     lock: bool = False
@@ -57,9 +59,9 @@ class Contact:
 
     def _spoken(self, source: Source) -> Heard:
         ahead = dict(self.ahead) if self.opening is None else self._open(source, self.opening)
-        if self.acknowledged:
+        if self.acknowledging:
             points.reach(points.BEFORE_ACKNOWLEDGE)
-            source.acknowledge(min(self.acknowledged, key=source.order))
+            source.acknowledge(min(self.needed.values(), key=source.order))
             points.reach(points.AFTER_ACKNOWLEDGE)
         if not self.visiting:
             return Heard(None, ahead=ahead, opened=self.opening is not None)
@@ -70,7 +72,8 @@ class Contact:
         }
         reached = source.order(visit.position)
         still = {unit: position for unit, position in ahead.items() if source.order(position) > reached}
-        return Heard(visit, known, still, self.opening is not None)
+        retained = {view: source.distance(position, visit.position) for view, position in self.needed.items()}
+        return Heard(visit, known, still, self.opening is not None, retained)
 
     @staticmethod
     def _open(source: Source, opening: Opening) -> dict[str, str]:

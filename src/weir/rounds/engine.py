@@ -37,6 +37,7 @@ from weir.rounds.holds import Hold
 from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.parties import Party, parties
 from weir.rounds.readiness import Readiness
+from weir.rounds.retention import Retention
 from weir.rounds.threads import spawn
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
@@ -90,6 +91,7 @@ class Engine:
         self.spark, self.channels, self.units, self.settings = spark, channels, units, settings
         self.schemas = needed_schemas(view.view for unit in units for view in unit.views)
         self.readiness = Readiness(channels, units, self.schemas)
+        self.retention = Retention(units)
         self.answering = Answering(spark, self.schemas, settings.tasks, settings.host)
         self.writer = Writer(spark)
         self.rounds = 0
@@ -140,7 +142,7 @@ class Engine:
         patience = SILENT_AFTER if audits else self.settings.patience
         for channel in channels:
             if channel.pending is None and (channel.followed or channel.may_be_tried):
-                channel.ask(self.readiness.contact(channel, self._durable(channel)))
+                channel.ask(self.readiness.contact(channel, self.retention.needed(channel.name)))
         holds = self._hear(channels, patience)
         wanting = {
             source
@@ -150,7 +152,7 @@ class Engine:
         }
         later = [self.channels[name] for name in wanting - holds.keys() if self._heard(self.channels[name])]
         for channel in later:
-            channel.ask(self.readiness.contact(channel, frozenset(), lock=True))
+            channel.ask(self.readiness.contact(channel, channel.acknowledged, lock=True))
         return holds | self._hear(later, patience)
 
     @staticmethod
@@ -176,6 +178,7 @@ class Engine:
         if visit is None:
             return None
         channel.transactions += len(visit.transactions)
+        channel.retained = heard.retained or channel.retained
         block = Block(channel.name, visit, self.schemas)
         for unit in self.readiness.units_of(channel.name):
             if unit.name in heard.ahead:  # it has all of this, and more
@@ -187,14 +190,6 @@ class Engine:
                 unit.inbox.clear()
                 unit.interrupt("more has come while it was at work than is kept in memory; it is delivered again")
         return None if visit.held is None else self.answering.holds.add(Hold(channel.name, visit.held))
-
-    def _durable(self, channel: Channel) -> frozenset[str]:
-        """Up to where a source may forget; empty: there is nothing new to tell it."""
-        units = [unit for unit in self.units if channel.name in unit.sources]
-        if not channel.followed or not all(channel.name in unit.durable for unit in units):
-            return frozenset()
-        positions = frozenset(str(unit.durable[channel.name]) for unit in units)
-        return frozenset() if positions == channel.acknowledged else positions
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
@@ -347,13 +342,19 @@ class Engine:
     def flush(self) -> None:
         """Waits until everybody is back and everything is written, and tells the sources."""
         self._wait_for_the_last()
-        told = [channel for channel in self.channels.values() if self._heard(channel) and self._durable(channel)]
-        for channel in told:
-            channel.ask(Contact(acknowledged=self._durable(channel), visiting=False))
+        told = [channel for channel in self.channels.values() if self._heard(channel) and self._tell(channel)]
         wait([channel.pending for channel in told if channel.pending is not None], self.settings.patience)
         for channel in told:
             if channel.pending is not None and channel.pending.done():
                 self.readiness.answered(channel)
+
+    def _tell(self, channel: Channel) -> bool:
+        """Lets a source forget what nobody needs; False: it knows already."""
+        needed = self.retention.needed(channel.name)
+        if not self.readiness.may_forget(channel, needed):
+            return False
+        channel.ask(Contact(needed=needed, acknowledging=True, visiting=False))
+        return True
 
     def _wait_for_the_last(self) -> None:
         """Work that hangs is left behind: nothing of it is visible before its commit."""

@@ -77,14 +77,19 @@ class Readiness:
 
     # -- contacts ------------------------------------------------------------------------------------------------------
 
-    def contact(self, channel: Channel, acknowledged: frozenset[str], lock: bool = False) -> Contact:
+    def contact(self, channel: Channel, needed: Mapping[str, str], lock: bool = False) -> Contact:
         """What there is to say to a source now; its snapshot is held if somebody could work in it."""
         units = self.units_of(channel.name)
         ahead = {unit.name: str(unit.positions[channel.name]) for unit in units if channel.name in unit.ahead}
         hold = any(unit.state in (NEW, RUNNING) and not unit.at_work for unit in units)
         opening = None if channel.followed else self._opening(channel.name)
         followers = {unit.name: Follower.of(unit, channel.name) for unit in units}
-        return Contact(opening, acknowledged, True, hold, lock, ahead, followers)
+        return Contact(opening, needed, self.may_forget(channel, needed), True, hold, lock, ahead, followers)
+
+    @staticmethod
+    def may_forget(channel: Channel, needed: Mapping[str, str]) -> bool:
+        """Whether there is something new to tell it."""
+        return channel.followed and bool(needed) and needed != channel.acknowledged
 
     def _opening(self, name: str) -> Opening:
         for relation in [relation for relation in self.schemas if relation.source == name]:

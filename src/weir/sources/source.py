@@ -256,6 +256,10 @@ class Source(ABC):
     def order(self, position: SourcePosition) -> Any:
         """A sort key: of two positions of this source, the older one has the smaller."""
 
+    def distance(self, older: SourcePosition, newer: SourcePosition) -> str:
+        """How much of the log lies between two positions, in words; empty where the kind cannot tell."""
+        return ""
+
     @abstractmethod
     def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         """Whether a position includes a transaction that is delivered (again)."""

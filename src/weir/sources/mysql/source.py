@@ -161,6 +161,10 @@ class MysqlSource(Source):
     def order(self, position: SourcePosition) -> tuple[int, ...]:
         return LogPosition.parse(position).order(self._by_gtid)
 
+    def distance(self, older: SourcePosition, newer: SourcePosition) -> str:
+        (file, start), (last, end) = (LogPosition.parse(position).place.order for position in (older, newer))
+        return f"{max(end - start, 0):,} bytes of log" if file == last else f"{last - file} files of log"
+
     def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         return LogPosition.parse(position).holds(transaction.identifier)
 

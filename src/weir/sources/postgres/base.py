@@ -460,6 +460,10 @@ class PostgresBase(Source):
         snapshot = shown_by(position, self.name)
         return snapshot.xmax, -len(snapshot.xip)
 
+    def distance(self, older: str, newer: str) -> str:
+        bounds = [PostgresPosition.parse(position, self.name).bound for position in (older, newer)]
+        return f"{max(bounds[1] - bounds[0], 0):,} bytes of log"
+
     def holds(self, position: str, transaction: Transaction) -> bool:
         return shown_by(position, self.name).shows(int(transaction.identifier))
 

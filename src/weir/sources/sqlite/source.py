@@ -216,6 +216,9 @@ class SqliteSource(Source):
     def order(self, position: SourcePosition) -> int:
         return self._parsed(position).number
 
+    def distance(self, older: SourcePosition, newer: SourcePosition) -> str:
+        return f"{max(self.order(newer) - self.order(older), 0):,} changes"
+
     def holds(self, position: SourcePosition, transaction: Transaction) -> bool:
         return int(transaction.identifier) <= self.order(position)
 
