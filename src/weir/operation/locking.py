@@ -1,4 +1,8 @@
-"""One runner per warehouse: a lock that the operating system takes back when its holder dies."""
+"""One runner per warehouse: a lock that the operating system takes back when its holder dies.
+
+It belongs to the open file, so it can be looked at without being taken: who only asks whether somebody runs the
+warehouse must never keep a runner from starting.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import contextlib
 import errno
 import fcntl
 import os
+import struct
 from pathlib import Path
 from typing import IO
 
 from weir.algebra.errors import WeirError
 
 FOLDER = "_weir"
+_LOOK, _SET = 36, 37  # F_OFD_GETLK and F_OFD_SETLK of Linux
+_LOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, process
 REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR}  # of a disk
 
 
@@ -42,7 +49,7 @@ class RunnerLock:
         except OSError as problem:
             raise cannot_be_written(self._path.parent.parent, problem) from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(file, _SET, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         except OSError:
             file.seek(0)
             holder = file.read().strip() or "unknown"
@@ -61,6 +68,19 @@ class RunnerLock:
                 file.close()
             raise cannot_be_written(self._path.parent.parent, problem) from None
         self._file = file
+
+    def holder(self) -> int | None:
+        """The process that holds it, if one does; nothing is taken."""
+        if self._path is None:
+            return None
+        try:
+            with self._path.open(encoding="utf-8") as file:
+                found = fcntl.fcntl(file, _LOOK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+                written = file.read().strip()
+        except OSError:  # nobody has ever run it
+            return None
+        held = _LOCK.unpack(found)[0] != fcntl.F_UNLCK
+        return int(written) if held and written.isdigit() else None
 
     def release(self) -> None:
         if self._file is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -207,7 +206,7 @@ def _with_gaps(runner: dict[str, Any], views: Sequence[dict[str, Any]]) -> dict[
 def _runner_at_rest(path: str) -> dict[str, Any]:
     """Nobody answers. A runner that holds the lock all the same is stuck."""
     last = _last_word(path)
-    if (holder := _holder(path)) is not None:
+    if (holder := RunnerLock(path).holder()) is not None:
         since = f", its last word is {time.time() - last['time']:.0f} s old" if last else ""
         text = f"process {holder} holds the warehouse but does not answer{since}; look at it, or stop it: kill {holder}"
         return {"alive": True, "well": False, "text": text}
@@ -224,17 +223,3 @@ def _last_word(path: str) -> dict[str, Any] | None:
         return word
     except (OSError, ValueError):
         return None
-
-
-def _holder(path: str) -> int | None:
-    """The process that holds the runner's lock, if one does."""
-    lock = RunnerLock(path)
-    if "://" in path or not os.path.isdir(os.path.join(path, FOLDER)):
-        return None
-    try:
-        lock.take()
-    except WeirError as held:
-        found = re.search(r"process (\d+)", str(held))
-        return int(found[1]) if found else None
-    lock.release()
-    return None

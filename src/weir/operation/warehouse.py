@@ -49,7 +49,7 @@ from weir.rounds.engine import Engine, RoundReport, Settings
 from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
 from weir.rounds.views import ViewTables
 from weir.scratch import PrivateFolder, machine_place
-from weir.spark.session import inside, open_session
+from weir.spark.session import check_alive, inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.errors import StoreError
 from weir.warehouse.record import NOW, AsOf
@@ -186,6 +186,7 @@ class Warehouse:
         end = None if seconds is None else time.monotonic() + seconds
         asked = time.time()
         while not self._stopping.is_set() and (end is None or time.monotonic() < end):
+            check_alive(self.spark)
             with self._turn:
                 self._admit(engine)
                 report = engine.round()

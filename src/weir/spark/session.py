@@ -46,6 +46,23 @@ class SparkFailed(WeirError):
     """Spark does not start."""
 
 
+class SparkGone(WeirError):
+    """The Spark session has ended while it was needed."""
+
+
+def check_alive(spark: SparkSession) -> None:
+    """Refuses to go on when the Java process of a session that was started here has ended: nothing can be done in it
+    any more, and another one cannot be had in this process.
+    """
+    process = getattr(getattr(spark, "_sc", None), "_gateway", None)
+    process = getattr(process, "proc", None)
+    if process is not None and process.poll() is not None:
+        raise SparkGone(
+            f"Spark has ended: its Java process {process.pid} is gone (exit code {process.returncode}: killed, out of "
+            "memory, or crashed; see spark.log beside the tables); nothing is lost: start weir run again"
+        )
+
+
 def open_session(
     place: str = "local[*]",
     name: str = "weir",
