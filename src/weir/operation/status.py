@@ -44,13 +44,13 @@ def status_of(
         "running": True,
         "rounds": engine.rounds,
         "asked": asdict(engine.asked),
-        "views": [entry for unit in engine.units for entry in _views(unit, now)],
+        "views": [entry for unit in engine.units for entry in _views(engine, unit, now)],
         "sources": [_source(engine, name, now) for name in engine.channels],
     }
 
 
-def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
-    state, problem = unit.told
+def _views(engine: Engine, unit: Unit, now: float) -> list[dict[str, Any]]:
+    state, problem = _state(engine, unit)
     shared = {
         "state": state,
         "problem": problem,
@@ -74,6 +74,15 @@ def _views(unit: Unit, now: float) -> list[dict[str, Any]]:
         }
         for view in unit.views
     ]
+
+
+def _state(engine: Engine, unit: Unit) -> tuple[str, str]:
+    """A view of a source that was asked and says nothing waits, whatever it could do itself."""
+    state, problem = unit.told
+    silent = [channel for name in unit.sources if (channel := engine.channels[name]).silent]
+    if state in (FAILED, WAITING) or not silent:
+        return state, problem
+    return WAITING, f"waits for source {silent[0].name}: {_source_problem(silent[0])}"
 
 
 def _arrival(view: MaintainedView) -> int | None:

@@ -116,7 +116,6 @@ class Engine:
             self._wait_for_work(audits)
         self.writer.collect(self.units)
         self._take_back(report)
-        self.readiness.note_silence()
         self.readiness.revive(self.writer.busy)
         holds = self._ask_all(audits or {})
         try:
@@ -195,7 +194,7 @@ class Engine:
 
     def _set_out(self, holds: Mapping[str, Hold], audits: Mapping[str, Auditor]) -> None:
         """Units with work, whose sources were all heard in this round."""
-        able = [unit for unit in self.readiness.idle() if all(source in holds for source in unit.sources)]
+        able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
         working = [unit for unit in able if unit.has_work or self._is_audited(unit, audits)]
         for units in parties(working):

@@ -1,7 +1,7 @@
 """Which sources can be asked and which units can take part in a round; what happens to those that cannot.
 
 A source that is down is tried again with growing pauses; its views wait, the others go on. One that is silent (it was
-asked, and nothing comes) is waited for, and so do its views. What cannot go on as it is (its log no longer reaches
+asked, and nothing comes) is waited for: it may be at work, so nothing is thrown away. What cannot go on as it is (its log no longer reaches
 back, a table has another shape) stops the views that it concerns (``concerns``), with what to do. A unit that waits
 holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
 their units.
@@ -22,8 +22,10 @@ from weir.rounds.contacts import Contact, Heard, Opening
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
 from weir.sources.source import CannotWatch
 from weir.sweeping.failures import SourceFailed, explained
+from weir.warehouse.errors import CannotWrite
 
 log = logging.getLogger("weir")
+WRITE_PAUSE = 2.0  # seconds before a failed write is tried again
 _PAUSE = 1.0  # seconds that a new unit lets others go first
 _MOST_SETBACKS = 3  # in a row, by a question that a source cannot answer any more
 
@@ -92,9 +94,10 @@ class Readiness:
         return channel.followed and bool(needed) and needed != channel.acknowledged
 
     def _opening(self, name: str) -> Opening:
-        for relation in [relation for relation in self.schemas if relation.source == name]:
+        needed = needed_at(name, self.live_units())
+        self.schemas.update(needed)  # units at work read them meanwhile: what is needed is there all the time
+        for relation in [one for one in self.schemas if one.source == name and one not in needed]:
             del self.schemas[relation]  # what units needed that have stopped may not be there any more
-        self.schemas.update(needed_at(name, self.live_units()))
         columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
         units = [unit for unit in self.live_units() if name in unit.positions]
         return Opening(columns, {unit.name: str(unit.positions[name]) for unit in units})
@@ -111,15 +114,6 @@ class Readiness:
                 log.info("source %s is back", channel.name)
             channel.opened()
         return heard
-
-    def note_silence(self) -> None:
-        """Views of a source that was asked and says nothing wait for it."""
-        for channel in self.needed_channels():
-            if channel.silent:
-                for unit in self.units_of(channel.name):
-                    if unit.state != WAITING and not unit.at_work:
-                        log.warning("source %s has not answered for %.0f s", channel.name, channel.silent_for)
-                        unit.interrupt(f"waits for source {channel.name}, which was asked and does not answer")
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
@@ -152,7 +146,9 @@ class Readiness:
     def trouble(self, unit: Unit, problem: Exception) -> None:
         """A unit could not be brought on: its views wait for the source that is to blame, or stop."""
         told = explained(problem, unit.name)
-        if not isinstance(told, SourceFailed):
+        if isinstance(told, CannotWrite):
+            unit.interrupt(str(told), WRITE_PAUSE)
+        elif not isinstance(told, SourceFailed):
             self.stop_unit(unit, told)
         elif not isinstance(told.problem, TROUBLE):
             self.blame(self.channels[told.source], told.problem)

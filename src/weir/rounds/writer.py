@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from weir import points
 from weir.messages import Commit, Position
 from weir.rounds.deltas import RoundCommits, delta_of
+from weir.rounds.readiness import WRITE_PAUSE
 from weir.rounds.threads import spawn
 from weir.rounds.units import Unit
 from weir.rounds.views import MaintainedView
@@ -28,7 +29,6 @@ from weir.warehouse.following import Follower
 from weir.warehouse.record import APPEND, LOAD
 
 log = logging.getLogger("weir")
-_PAUSE = 2.0  # seconds before a failed write is tried again
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Writer:
     def _failed(self, unit: Unit, problem: BaseException) -> None:
         told = explained(problem, unit.name) if isinstance(problem, Exception) else problem
         log.error("view %s could not be written, and will be tried again: %s", unit.name, told)
-        unit.interrupt(str(told), _PAUSE)
+        unit.interrupt(str(told), WRITE_PAUSE)
 
     def flush(self, units: Sequence[Unit], patience: float | None = None) -> None:
         """Waits until everything is written or has failed, so many seconds at most."""
