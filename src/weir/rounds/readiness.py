@@ -1,10 +1,10 @@
 """Which sources can be asked and which units can take part in a round; what happens to those that cannot.
 
 A source that is down is tried again with growing pauses; its views wait, the others go on. One that is silent (it was
-asked, and nothing comes) is waited for: it may be at work, so nothing is thrown away. What cannot go on as it is (its log no longer reaches
-back, a table has another shape) stops the views that it concerns (``concerns``), with what to do. A unit that waits
-holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
-their units.
+asked, and nothing comes) is waited for: it may be at work, so nothing is thrown away. What cannot go on as it is (its
+log no longer reaches back, a table has another shape) stops the views that it concerns (``concerns``), with what to do.
+A unit that waits holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest
+position of all their units.
 """
 
 from __future__ import annotations
