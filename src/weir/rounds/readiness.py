@@ -2,9 +2,8 @@
 
 A source that is down is tried again with growing pauses; its views wait, the others go on. What cannot go on as it is
 (its log no longer reaches back, a table has another shape) stops the views that it concerns (``concerns``), with what
-to do. A unit that waits
-holds nothing in memory: it is made again from its tables, and its sources are resumed at the oldest position of all
-their units.
+to do. A unit that waits holds nothing in memory: it is made again from its tables, and its sources are resumed at the
+oldest position of all their units.
 """
 
 from __future__ import annotations
