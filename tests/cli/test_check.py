@@ -274,6 +274,12 @@ def test_rights_and_settings_of_postgres(
     assert postgres.password not in told
 
 
+def as_admin(postgres: PostgresServer) -> str:
+    """The source's keys, with its password in WEIR_TEST_ADMIN."""
+    place = f"postgresql://weir_admin@127.0.0.1:{postgres.port}/postgres"
+    return f'kind = "postgres"\ndsn = "{place}"\npassword = "env:WEIR_TEST_ADMIN"\n'
+
+
 def test_a_table_that_is_not_published(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,11 +288,7 @@ def test_a_table_that_is_not_published(
     with postgres.connect() as admin:
         admin.execute("ALTER TABLE other REPLICA IDENTITY FULL")
         admin.execute("CREATE PUBLICATION part FOR TABLE other")
-    source = (
-        f'kind = "postgres"\ndsn = "postgresql://weir_admin@127.0.0.1:{postgres.port}/postgres"\n'
-        'password = "env:WEIR_TEST_ADMIN"\npublication = "part"\n'
-    )
-    code, told = run(project(tmp_path, source, "SELECT t.id FROM shop.t"))
+    code, told = run(project(tmp_path, f'{as_admin(postgres)}publication = "part"\n', "SELECT t.id FROM shop.t"))
     assert code == 2
     assert told.count("is not published") == 1
     assert 'error    "public"."t" is not published\n           to mend it: ALTER PUBLICATION "part" ADD TABLE' in told
@@ -298,11 +300,7 @@ def test_a_table_that_has_children(postgres: PostgresServer, tmp_path: Path, mon
     with postgres.connect() as admin:
         admin.execute("CREATE TABLE parent (id int PRIMARY KEY)")
         admin.execute("CREATE TABLE child () INHERITS (parent)")
-    source = (
-        f'kind = "postgres"\ndsn = "postgresql://weir_admin@127.0.0.1:{postgres.port}/postgres"\n'
-        'password = "env:WEIR_TEST_ADMIN"\n'
-    )
-    code, told = run(project(tmp_path, source, "SELECT p.id FROM shop.parent p"))
+    code, told = run(project(tmp_path, as_admin(postgres), "SELECT p.id FROM shop.parent p"))
     assert code == 2
     assert "views/v.sql: shop.parent cannot be read by a view: it has child tables (child)" in told
     assert "ALTER TABLE child NO INHERIT parent" in told

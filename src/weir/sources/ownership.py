@@ -34,7 +34,7 @@ def own_name(prefix: str, source: str, owner: str) -> str:
     """A name that only this source of this warehouse has.
 
     >>> own_name("weir", "Shop", "3f2a9c81aa00 /srv/warehouse"), own_name("weir", "shop", "")
-    ('weir_shop_0ac6a8f8', 'weir')
+    ('weir_shop_02289946', 'weir')
     """
     if not owner:
         return prefix
