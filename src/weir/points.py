@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 LOADING = "during the first load"
+VISITING = "before a visit"
 AFTER_VISIT = "after a visit"
+SWEEPING = "before the sweep"
 BETWEEN_HOPS = "between hops"
 AFTER_SWEEP = "after the sweep"
 AFTER_FILES = "after the data files"  # of one of the tables that commit together
@@ -19,8 +21,8 @@ BEFORE_ACKNOWLEDGE = "before the acknowledgement"
 AFTER_ACKNOWLEDGE = "after the acknowledgement"
 COMPACTING = "during compaction"
 POINTS = (
-    LOADING, AFTER_VISIT, BETWEEN_HOPS, AFTER_SWEEP, AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, AFTER_COMMIT,
-    BEFORE_ACKNOWLEDGE, AFTER_ACKNOWLEDGE, COMPACTING,
+    LOADING, VISITING, AFTER_VISIT, SWEEPING, BETWEEN_HOPS, AFTER_SWEEP, AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS,
+    AFTER_COMMIT, BEFORE_ACKNOWLEDGE, AFTER_ACKNOWLEDGE, COMPACTING,
 )  # fmt: skip
 
 _watchers: list[Callable[[str], None]] = []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class WeirError(Exception):
     """Base of every error that wrong use or wrong configuration can cause."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class TypeMismatch(WeirError):

@@ -1,6 +1,6 @@
 """The command ``weir``: a list of its commands, and what becomes of errors.
 
-Exit codes: 0 fine, 1 a check failed (a level not held, a difference found), 2 wrong use or configuration.
+Exit codes: 0 fine, 1 a check failed (a level not held, a difference found), 2 wrong use or configuration, 3 Spark has ended.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except WeirError as problem:
             typer.echo(f"weir: {problem}", err=True)
-            raise typer.Exit(2) from None
+            raise typer.Exit(problem.exit_code) from None
 
 
 _EPILOG = "New here? weir demo shows it at work; weir init DIR writes a project to play with. Exit codes: 0 fine, "
-_EPILOG += "1 a check failed, 2 wrong use or configuration."
+_EPILOG += "1 a check failed, 2 wrong use or configuration, 3 Spark has ended."
 
 app = typer.Typer(
     cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=_EPILOG

@@ -49,7 +49,7 @@ from weir.rounds.engine import Engine, RoundReport, Settings
 from weir.rounds.units import FAILED, RUNNING, WAITING, Unit
 from weir.rounds.views import ViewTables
 from weir.scratch import PrivateFolder, machine_place
-from weir.spark.session import check_alive, inside, open_session
+from weir.spark.session import Pulse, inside, open_session
 from weir.sweeping.lookups import driver_address
 from weir.warehouse.errors import StoreError
 from weir.warehouse.record import NOW, AsOf
@@ -184,9 +184,9 @@ class Warehouse:
         self, engine: Engine, until_caught_up: bool, seconds: float | None, on_round: OnRound | None
     ) -> None:
         end = None if seconds is None else time.monotonic() + seconds
-        asked = time.time()
+        asked, pulse = time.time(), Pulse(self.spark)
         while not self._stopping.is_set() and (end is None or time.monotonic() < end):
-            check_alive(self.spark)
+            pulse.check()
             with self._turn:
                 self._admit(engine)
                 report = engine.round()
@@ -433,8 +433,9 @@ class Warehouse:
 
 
 def _is_stuck(unit: Unit, engine: Engine) -> bool:
-    """Whether somebody has to do something, or to wait; not who is taken up again in the next round."""
-    soon = time.monotonic() >= unit.retry_at and all(engine.channels[name].problem is None for name in unit.sources)
+    """Whether somebody has to do something, or to wait; not who is taken up again in the next round, or a few times."""
+    answering = all(engine.channels[name].problem is None for name in unit.sources)
+    soon = answering and (unit.setbacks > 0 or time.monotonic() >= unit.retry_at)
     return unit.state == FAILED or (unit.state == WAITING and not soon)
 
 

@@ -118,6 +118,7 @@ class Answering:
         unit_of = {id(view.conversation): unit for unit in units for view in unit.views}
         orders = [_order(views[id(sweep.conversation)], sweep) for sweep in sweeps]
         access = {source: self._access(hold) for source, hold in party.holds.items()}
+        points.reach(points.SWEEPING)
         try:
             deltas = sweep_on_spark(self.spark, orders, access, self.tasks)
         except Exception as problem:

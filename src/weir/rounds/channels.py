@@ -20,6 +20,7 @@ from weir.algebra.errors import WeirError
 from weir.life import Life, LifeTable
 from weir.project.kinds import SourceSpec
 from weir.rounds.contacts import Contact, Heard
+from weir.rounds.supervision import SILENT_AFTER, SOURCE_PAUSES
 from weir.rounds.threads import SerialThread
 from weir.sources.source import Source, SourceError
 
@@ -31,8 +32,6 @@ LIFE: LifeTable = {
     FOLLOWED: {REOPENED: CLOSED, GIVEN_UP: CLOSED, FAILED: DOWN},
     DOWN: {OPENED: FOLLOWED, REOPENED: DOWN, GIVEN_UP: CLOSED, FAILED: DOWN},
 }
-MOST_PAUSE = 30.0  # seconds between two tries of a source that is down
-SILENT_AFTER = 5.0  # seconds without an answer after which a source counts as silent
 LAST_WORDS = 2.0  # seconds that a source gets to say goodbye
 
 
@@ -137,7 +136,7 @@ class Channel:
         self._life.happens(FAILED)
         self.problem = problem
         self._tries += 1
-        self._retry_at = time.monotonic() + min(MOST_PAUSE, 0.2 * 2 ** min(self._tries, 10))
+        self._retry_at = time.monotonic() + SOURCE_PAUSES.after(self._tries)
         self._disconnect()
 
     def _disconnect(self) -> None:

@@ -65,6 +65,7 @@ class Contact:
             points.reach(points.AFTER_ACKNOWLEDGE)
         if not self.visiting:
             return Heard(None, ahead=ahead, opened=self.opening is not None)
+        points.reach(points.VISITING)
         visit = source.visit(hold=self.hold and (self.lock or not source.locks_to_hold))
         known = {
             unit: {number for number, one in enumerate(visit.transactions) if source.holds(position, one)}

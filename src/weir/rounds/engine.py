@@ -29,7 +29,7 @@ from weir import points
 from weir.algebra.errors import WeirError
 from weir.algebra.view import needed_schemas
 from weir.rounds.answering import Answering
-from weir.rounds.channels import SILENT_AFTER, Channel
+from weir.rounds.channels import Channel
 from weir.rounds.contacts import Contact, Heard
 from weir.rounds.delivery import Block
 from weir.rounds.deltas import RoundCommits
@@ -38,6 +38,7 @@ from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.parties import Party, parties
 from weir.rounds.readiness import Readiness
 from weir.rounds.retention import Retention
+from weir.rounds.supervision import SILENT_AFTER
 from weir.rounds.threads import spawn
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
@@ -185,9 +186,6 @@ class Engine:
                 continue
             unit.ahead.discard(channel.name)
             unit.give(block.without(heard.known.get(unit.name, ())))
-            if unit.at_work and unit.inbox_bytes > MOST_INBOX:
-                unit.inbox.clear()
-                unit.interrupt("more has come while it was at work than is kept in memory; it is delivered again")
         return None if visit.held is None else self.answering.holds.add(Hold(channel.name, visit.held))
 
     # -- work ----------------------------------------------------------------------------------------------------------
@@ -206,9 +204,18 @@ class Engine:
                 unit.at_work = True
             party.done = spawn(f"weir-{units[0].name}", partial(self._work, party, audits))
             self._parties.append(party)
+        for unit in self.readiness.live_units():
+            if unit.inbox_bytes > MOST_INBOX and self._is_held_up(unit):
+                unit.inbox.clear()
+                unit.interrupt("more has come meanwhile than is kept in memory; it is delivered again")
         for unit in self.readiness.idle():
             if not unit.has_work:
                 self._pass_over(unit)
+
+    def _is_held_up(self, unit: Unit) -> bool:
+        """By its own work, by its writes, or by a source that says nothing."""
+        silent = any(self.channels[source].silent for source in unit.sources)
+        return unit.at_work or silent or self.writer.under_way(unit) >= MOST_WRITES
 
     def _pass_over(self, unit: Unit) -> None:
         """Nothing concerns it: it has received all that came, and is where its sources are."""
@@ -274,6 +281,7 @@ class Engine:
                 if isinstance(problem, Exception):
                     self.readiness.trouble(unit, problem)
                 elif well and unit.state == RUNNING:
+                    unit.setbacks = 0
                     self._write(unit, party.seen)
 
     # -- whole views ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
@@ -19,15 +19,14 @@ from weir.algebra.types import Schema
 from weir.rounds.channels import Channel
 from weir.rounds.concerns import TROUBLE, Concerning, Follower, needed_at, way_out
 from weir.rounds.contacts import Contact, Heard, Opening
+from weir.rounds.supervision import STORE_PAUSES, TASK_PAUSES
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
 from weir.sources.source import CannotWatch
-from weir.sweeping.failures import SourceFailed, explained
+from weir.sweeping.failures import SourceFailed, Unforeseen, explained
 from weir.warehouse.errors import CannotWrite
 
 log = logging.getLogger("weir")
-WRITE_PAUSE = 2.0  # seconds before a failed write is tried again
 _PAUSE = 1.0  # seconds that a new unit lets others go first
-_MOST_SETBACKS = 3  # in a row, by a question that a source cannot answer any more
 
 
 class Readiness:
@@ -147,17 +146,27 @@ class Readiness:
         """A unit could not be brought on: its views wait for the source that is to blame, or stop."""
         told = explained(problem, unit.name)
         if isinstance(told, CannotWrite):
-            unit.interrupt(str(told), WRITE_PAUSE)
-        elif not isinstance(told, SourceFailed):
-            self.stop_unit(unit, told)
-        elif not isinstance(told.problem, TROUBLE):
+            unit.interrupt(str(told), STORE_PAUSES.first)
+        elif isinstance(told, SourceFailed) and not isinstance(told.problem, TROUBLE):
             self.blame(self.channels[told.source], told.problem)
             unit.interrupt(f"waits for source {told.source}: {told.problem}")
-        elif unit.setbacks < _MOST_SETBACKS:  # whom it concerns shows when the source is opened again
-            unit.setbacks += 1
-            unit.interrupt(f"waits for source {told.source}: {told.problem}")
+        elif isinstance(told, SourceFailed):  # whom it concerns shows when the source is opened again
+            self._set_back(unit, told.problem, f"waits for source {told.source}: {told.problem}", way_out)
+        elif isinstance(told, Unforeseen):
+            self._set_back(unit, told, f"{told}; it is tried again")
         else:
-            self.stop_unit(unit, way_out(unit, told.problem))
+            self.stop_unit(unit, told)
+
+    def _set_back(
+        self, unit: Unit, problem: WeirError, why: str, last: Callable[[Unit, WeirError], WeirError] | None = None
+    ) -> None:
+        """Tried again a few times in a row."""
+        if unit.setbacks < (TASK_PAUSES.times or 0):
+            unit.setbacks += 1
+            log.warning("view %s: %s", unit.name, why)
+            unit.interrupt(why, TASK_PAUSES.after(unit.setbacks))
+        else:
+            self.stop_unit(unit, problem if last is None else last(unit, problem))
 
     def stop_unit(self, unit: Unit, problem: WeirError) -> None:
         log.error("view %s stops: %s", unit.name, problem)

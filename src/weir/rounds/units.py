@@ -53,7 +53,7 @@ class Unit:
     ahead: set[str] = field(default_factory=set)  # sources that deliver again what it has
     inbox: dict[str, Block] = field(default_factory=dict)  # by source: what was delivered since
     at_work: bool = False
-    setbacks: int = 0  # since it was written last
+    setbacks: int = 0  # in a row: works that failed by nobody's known trouble
     _afterwards: Callable[[], None] | None = None  # what has happened to it while it was at work
     transactions: int = 0  # received; each once, however often it is delivered
     written: int = 0  # how many of them are committed

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from weir import points
 from weir.messages import Commit, Position
 from weir.rounds.deltas import RoundCommits, delta_of
-from weir.rounds.readiness import WRITE_PAUSE
+from weir.rounds.supervision import STORE_PAUSES
 from weir.rounds.threads import spawn
 from weir.rounds.units import Unit
 from weir.rounds.views import MaintainedView
@@ -61,7 +61,6 @@ class Writer:
         unit = job.unit
         unit.durable, unit.written = dict(job.positions), job.transactions
         unit.commits += 1
-        unit.setbacks = 0
         unit.committed_at, unit.caught_up_at = time.time(), seen
 
     @property
@@ -92,7 +91,7 @@ class Writer:
     def _failed(self, unit: Unit, problem: BaseException) -> None:
         told = explained(problem, unit.name) if isinstance(problem, Exception) else problem
         log.error("view %s could not be written, and will be tried again: %s", unit.name, told)
-        unit.interrupt(str(told), WRITE_PAUSE)
+        unit.interrupt(str(told), STORE_PAUSES.first)
 
     def flush(self, units: Sequence[Unit], patience: float | None = None) -> None:
         """Waits until everything is written or has failed, so many seconds at most."""

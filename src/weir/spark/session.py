@@ -9,8 +9,10 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -39,6 +41,8 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 
 
 _USUAL = (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, None)
+_LOOK_SECONDS, _MOST_REFUSALS = 1.0, 3  # looks at a server in a row
+_GO_ON = "nothing is lost: start weir run again"
 _LOG_LIMIT = 1_000_000  # bytes; a longer log begins anew
 
 
@@ -49,18 +53,44 @@ class SparkFailed(WeirError):
 class SparkGone(WeirError):
     """The Spark session has ended while it was needed."""
 
+    exit_code = 3
 
-def check_alive(spark: SparkSession) -> None:
-    """Refuses to go on when the Java process of a session that was started here has ended: nothing can be done in it
-    any more, and another one cannot be had in this process.
+
+class Pulse:
+    """Whether a session's Spark is still alive. Nothing can be done in one that is gone, and another cannot be had in
+    this process; but whatever asks it may wait for minutes, or fail in a hundred ways.
     """
-    process = getattr(getattr(spark, "_sc", None), "_gateway", None)
-    process = getattr(process, "proc", None)
-    if process is not None and process.poll() is not None:
-        raise SparkGone(
-            f"Spark has ended: its Java process {process.pid} is gone (exit code {process.returncode}: killed, out of "
-            "memory, or crashed; see spark.log beside the tables); nothing is lost: start weir run again"
-        )
+
+    def __init__(self, spark: SparkSession) -> None:
+        gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
+        self._java = getattr(gateway, "proc", None)
+        server = getattr(getattr(spark, "_client", None), "_builder", None)
+        self._endpoint: str | None = getattr(server, "endpoint", None)
+        self._refusals, self._look_at = 0, 0.0
+
+    def check(self) -> None:
+        """Refuses to go on when the Java process that was started here has ended, or a server lets nobody in."""
+        if self._java is not None and self._java.poll() is not None:
+            raise SparkGone(
+                f"Spark has ended: its Java process {self._java.pid} is gone (exit code {self._java.returncode}: "
+                f"killed, out of memory, or crashed; see spark.log beside the tables); {_GO_ON}"
+            )
+        if self._endpoint is not None and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._refusals = self._refusals + 1 if _refuses(self._endpoint) else 0
+            if self._refusals == _MOST_REFUSALS:
+                raise SparkGone(f"Spark has ended: the Spark Connect server at {self._endpoint} lets nobody in; {_GO_ON}")
+
+
+def _refuses(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+    except TimeoutError:
+        return False  # it may be busy
+    except OSError:
+        return True
+    return False
 
 
 def open_session(

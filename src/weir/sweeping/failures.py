@@ -13,6 +13,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from pyspark.errors import PySparkException
+
 from weir.algebra.errors import WeirError
 from weir.sources.source import CannotWatch, LoadAgain, SchemaChanged, SourceError
 
@@ -27,6 +29,10 @@ class SourceFailed(WeirError):
     def __init__(self, problem: WeirError, source: str) -> None:
         super().__init__(str(problem))
         self.problem, self.source = problem, source
+
+
+class Unforeseen(WeirError):
+    """What failed is nobody's known trouble: a process that was killed, memory that ran out, a fault of our own."""
 
 
 class TaskFailed(Exception):
@@ -90,10 +96,17 @@ def explained(problem: Exception, what: str) -> WeirError:
     if (found := _LETTER.search(str(problem))) is not None:
         return _opened(found[1], what)
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return WeirError(f"{what}: {(lines or [type(problem).__name__])[0]}")
+    said = f"{what}: {(lines or [type(problem).__name__])[0]}"
+    return WeirError(said) if _is_of_values(problem) else Unforeseen(said)
+
+
+def _is_of_values(problem: Exception) -> bool:
+    """Whether Spark says what is wrong with the data: computed again it would be wrong again."""
+    condition = problem.getCondition() if isinstance(problem, PySparkException) else None
+    return condition is not None and "INTERNAL" not in condition
 
 
 def _opened(letter: str, what: str) -> WeirError:
     content = json.loads(urlsafe_b64decode(letter))
-    told = problem_named(content if content["ours"] else {**content, "said": f"{what}: {content['said']}"})
+    told = problem_named(content) if content["ours"] else Unforeseen(f"{what}: {content['said']}")
     return SourceFailed(told, content["source"]) if content["source"] else told
