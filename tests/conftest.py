@@ -43,10 +43,10 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def own_logging() -> Iterator[None]:
     """For commands run in this process: they log to their terminal, and other tests shall not."""
-    log = logging.getLogger("weir")
-    before = log.handlers, log.propagate, log.level
+    log, root = logging.getLogger("weir"), logging.getLogger()
+    before, others = (log.handlers, log.propagate, log.level), root.handlers
     yield
-    log.handlers, log.propagate, log.level = before
+    (log.handlers, log.propagate, log.level), root.handlers = before, others
 
 
 @pytest.fixture(scope="session")

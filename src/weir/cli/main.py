@@ -1,6 +1,7 @@
 """The command ``weir``: a list of its commands, and what becomes of errors.
 
-Exit codes: 0 fine, 1 a check failed (a level not held, a difference found), 2 wrong use or configuration, 3 Spark has ended.
+Exit codes: 0 fine, 1 a check failed (a level not held, a difference found), 2 wrong use or configuration, 3 Spark has
+ended.
 """
 
 from __future__ import annotations

@@ -71,6 +71,9 @@ def start_logging(console: Console, level: str) -> None:
     own = logging.getLogger("weir")
     own.handlers, own.propagate = [handler], False
     own.setLevel(level.upper())
+    others = logging.StreamHandler()
+    others.addFilter(lambda record: "py4j" not in record.pathname)  # its stack traces: whom they hit says it better
+    logging.getLogger().handlers = [others]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from weir.algebra.errors import WeirError
 from weir.project.folder import RunKeys
 from weir.rounds.units import Unit
+from weir.spark.session import share_cores
 from weir.warehouse.errors import CannotRead, Damaged
 from weir.warehouse.record import AsOf, Record
 from weir.warehouse.retention import GRACE
@@ -63,7 +64,7 @@ class Care:
             thread.join()
 
     def _work(self) -> None:
-        _give_way(self._spark)
+        share_cores(self._spark, "care")
         while not self._ending.wait(LOOK):
             try:
                 self.look()
@@ -144,16 +145,6 @@ class Care:
         history = store.history()
         older = [record for record in history if record.timestamp <= limit]
         return store.forget(_as_of(older[-1])) if older and older[-1] != history[0] else []
-
-
-def _give_way(spark: SparkSession) -> None:
-    """This thread's jobs share the cores with those of the rounds instead of coming before them.
-
-    A remote session has no such thing as a thread's property: there the server's own scheduling decides.
-    """
-    context = getattr(spark, "sparkContext", None)
-    if context is not None:
-        context.setLocalProperty("spark.scheduler.pool", "care")
 
 
 def _as_of(record: Record) -> AsOf:

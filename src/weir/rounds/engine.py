@@ -45,6 +45,7 @@ from weir.rounds.views import MaintainedView
 from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
 from weir.spark.frame_bag import FrameBag
+from weir.spark.session import share_cores
 from weir.sweeping.order import Asked
 from weir.warehouse.store import ViewStore
 
@@ -52,6 +53,7 @@ log = logging.getLogger("weir")
 Auditor = Callable[[MaintainedView, Frames], None]
 LAST_PATIENCE = 20.0  # seconds that the end waits for those at work
 MOST_WRITES = 2  # of one unit under way; then it has to wait with more
+MOST_LOADS = 2  # at a time: each reads whole tables
 MOST_INBOX = 64 << 20  # bytes that are kept for a unit at work; beyond that they are delivered again later
 
 
@@ -195,6 +197,8 @@ class Engine:
         able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
         working = [unit for unit in able if unit.has_work or self._is_audited(unit, audits)]
+        loads = [unit for unit in working if unit.needs_load]
+        working = [unit for unit in working if not unit.needs_load] + loads[: self._more_loads()]
         for units in parties(working):
             shared = {source: holds[source].join() for source in units[0].sources}
             seen = min(self.channels[source].asked_at for source in shared)
@@ -212,6 +216,12 @@ class Engine:
             if not unit.has_work:
                 self._pass_over(unit)
 
+    def _more_loads(self) -> int:
+        """How many may begin now. One that hangs at a silent source does not count."""
+        loading = [party for party in self._parties if party.loads]
+        alive = [party for party in loading if not any(self.channels[source].silent for source in party.holds)]
+        return max(MOST_LOADS - len(alive), 0)
+
     def _is_held_up(self, unit: Unit) -> bool:
         """By its own work, by its writes, or by a source that says nothing."""
         silent = any(self.channels[source].silent for source in unit.sources)
@@ -226,7 +236,8 @@ class Engine:
             self._write(unit, min(self.channels[source].asked_at for source in unit.sources))
 
     def _work(self, party: Party, audits: Mapping[str, Auditor]) -> None:
-        """In a thread of its own."""
+        """In a thread of its own. Loads share the cores among themselves; every other party has its share."""
+        share_cores(self.spark, "loads" if party.loads else party.units[0].name)
         try:
             for unit in party.units:
                 try:

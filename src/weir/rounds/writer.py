@@ -23,6 +23,7 @@ from weir.rounds.threads import spawn
 from weir.rounds.units import Unit
 from weir.rounds.views import MaintainedView
 from weir.spark.arrow_bag import ArrowBag
+from weir.spark.session import share_cores
 from weir.sweeping.failures import explained
 from weir.warehouse.bags import batch_of
 from weir.warehouse.following import Follower
@@ -57,6 +58,7 @@ class Writer:
     def _write(self, job: UnitWrite, seen: float, before: Future[None] | None) -> None:
         if before is not None:
             before.result()  # what has failed is not followed by anything
+        share_cores(self._spark, job.unit.name)
         write(job, self._spark)
         unit = job.unit
         unit.durable, unit.written = dict(job.positions), job.transactions

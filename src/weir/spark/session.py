@@ -34,7 +34,7 @@ _APPLICATION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.scheduler.mode": "FAIR",  # a compaction and a round share the cores
+    "spark.scheduler.mode": "FAIR",  # who works shares the cores (``share_cores``)
 }
 _LOCAL_DIR, _JAVA_OPTIONS = "spark.local.dir", "spark.driver.extraJavaOptions"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -79,7 +79,7 @@ class Pulse:
             self._look_at = time.monotonic() + _LOOK_SECONDS
             self._refusals = self._refusals + 1 if _refuses(self._endpoint) else 0
             if self._refusals == _MOST_REFUSALS:
-                raise SparkGone(f"Spark has ended: the Spark Connect server at {self._endpoint} lets nobody in; {_GO_ON}")
+                raise SparkGone(f"Spark has ended: the server at {self._endpoint} lets nobody in; {_GO_ON}")
 
 
 def _refuses(endpoint: str) -> bool:
@@ -117,6 +117,17 @@ def open_session(
 def inside(session: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session beside a running one: the same application, with Weir's meaning; the running one is left as it is."""
     return _set(session.newSession(), {**_MEANING, **_runtime(settings or {})})
+
+
+def share_cores(spark: SparkSession, pool: str) -> None:
+    """From now on this thread's jobs share the cores fairly with those of other pools; within one, first come, first
+    served.
+
+    A remote session has no such thing as a thread's property: there the server's own scheduling decides.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is not None:
+        context.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def _start(
