@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.faults.ward import PHASES
 from weir.rounds import supervision
-from weir.rounds.supervision import Rule
+from weir.rounds.supervision import Response
 
 SERVERS = ("postgres", "mariadb")
 EVERYWHERE = ("postgres", "mariadb", "sqlite")
@@ -22,7 +22,7 @@ class Fault:
 
     name: str
     how: str  # it is brought about
-    rule: Rule
+    rule: Response
     kinds: tuple[str, ...] = EVERYWHERE
     phases: tuple[str, ...] = ALL
 
@@ -33,7 +33,7 @@ class Fault:
 
 DROPPED = Fault("connection dropped", "a relay resets all connections", supervision.SOURCE_DOWN, SERVERS)
 SILENT = Fault("silence for 30 s", "a relay lets no byte pass", supervision.SOURCE_SILENT, SERVERS)
-KILLED = Fault("server killed", "`kill -9`, back after 3 s; SQLite: its file moved away", supervision.SOURCE_DOWN)
+KILLED = Fault("server killed", "`kill -9`, back after a second; SQLite: its file moved", supervision.SOURCE_DOWN)
 RESTARTED = Fault("server restarted", "an orderly end and a start", supervision.SOURCE_DOWN, SERVERS)
 LOG_GONE = Fault("log gone", "slot dropped; `RESET MASTER`; capture made anew", supervision.SOURCE_LOG_GONE)
 TASK_KILLED = Fault("Spark task killed", "`kill -9` to all Python workers", supervision.TASK_LOST)

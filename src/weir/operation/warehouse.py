@@ -262,7 +262,7 @@ class Warehouse:
             self._thread = None
         if self._engine is not None:
             engine, self._engine = self._engine, None
-            engine.close()
+            self._resources.callback(engine.close)  # the first to be closed
         self._resources.close()
         self._stopping.clear()
         problem, self._thread_problem = self._thread_problem, None

@@ -91,6 +91,7 @@ class Channel:
 
     @property
     def silent(self) -> bool:
+        """Whether it has been asked long ago and says nothing."""
         return self.silent_for > SILENT_AFTER
 
     def answered(self) -> Heard | None:

@@ -22,14 +22,14 @@ TROUBLE = (LoadAgain, SchemaChanged, CannotWatch)  # what may concern some units
 
 
 @dataclass(frozen=True)
-class Follower:
+class Claim:
     """What one unit needs of a source, and the position up to which it has received."""
 
     columns: Mapping[Relation, Sequence[str]]
     position: str | None
 
     @classmethod
-    def of(cls, unit: Unit, source: str) -> Follower:
+    def of(cls, unit: Unit, source: str) -> Claim:
         needed = needed_at(source, [unit])
         position = unit.positions.get(source)
         columns = {relation: schema.names for relation, schema in needed.items()}
@@ -50,7 +50,7 @@ def needed_at(source: str, units: Sequence[Unit]) -> dict[Relation, Schema]:
     return {relation: schema for relation, schema in needed.items() if relation.source == source}
 
 
-def concerned(source: Source, followers: Mapping[str, Follower]) -> dict[str, WeirError]:
+def concerned(source: Source, followers: Mapping[str, Claim]) -> dict[str, WeirError]:
     """The units that the source cannot be followed for, by name, each with its own reason. Called in its thread."""
     found: dict[str, WeirError] = {}
     for name, follower in followers.items():
@@ -61,7 +61,7 @@ def concerned(source: Source, followers: Mapping[str, Follower]) -> dict[str, We
     return found
 
 
-def _follow(source: Source, follower: Follower) -> None:
+def _follow(source: Source, follower: Claim) -> None:
     source.watch(follower.columns)
     if follower.position is not None:
         source.resume(follower.position)

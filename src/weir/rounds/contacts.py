@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from weir import points
 from weir.algebra.catalog import Relation
-from weir.rounds.concerns import TROUBLE, Concerning, Follower, concerned
+from weir.rounds.concerns import TROUBLE, Claim, Concerning, concerned
 from weir.sources.source import Source, Visit
 
 
 @dataclass(frozen=True)
-class Opening:
+class Resumption:
     """A source is to be followed for these columns, from where its units are."""
 
     columns: Mapping[Relation, Sequence[str]]
@@ -41,14 +41,14 @@ class Heard:
 class Contact:
     """``hold``: the visit's snapshot is wanted; ``lock``: also if writers wait for a moment while it opens."""
 
-    opening: Opening | None = None
+    opening: Resumption | None = None
     needed: Mapping[str, str] = field(default_factory=dict)  # by view: the position from which on it needs the log
     acknowledging: bool = False  # up to the oldest of these the log may be forgotten
     visiting: bool = True
     hold: bool = False
     lock: bool = False
     ahead: Mapping[str, str] = field(default_factory=dict)  # unit -> its position
-    followers: Mapping[str, Follower] = field(default_factory=dict)  # its units: some trouble concerns only some
+    followers: Mapping[str, Claim] = field(default_factory=dict)  # its units: some trouble concerns only some
 
     def __call__(self, source: Source) -> Heard:
         try:
@@ -77,7 +77,7 @@ class Contact:
         return Heard(visit, known, still, self.opening is not None, retained)
 
     @staticmethod
-    def _open(source: Source, opening: Opening) -> dict[str, str]:
+    def _open(source: Source, opening: Resumption) -> dict[str, str]:
         """Watches the tables and goes on at the oldest position; where nobody has one, the log is followed from now.
 
         Returns the units that are ahead of it.

@@ -57,6 +57,7 @@ class Block:
 
     @property
     def nbytes(self) -> int:
+        """What its rows take in memory."""
         return sum(table.nbytes for table in self.tables.values())
 
     def rows_of(self, relation: Relation, number: int) -> pa.Table:
@@ -88,7 +89,8 @@ class Block:
         both.truncations = {**self.truncations, **{r: self.truncations.get(r, frozenset()) | moved[r] for r in moved}}
         later = {relation: _shifted(table, count) for relation, table in other.tables.items()}
         both.tables = {**self.tables, **later}
-        both.tables |= {r: pa.concat_tables([self.tables[r], later[r]]) for r in self.tables.keys() & later.keys()}
+        shared = self.tables.keys() & later.keys()
+        both.tables |= {r: pa.concat_tables([_shifted(self.tables[r], 0), later[r]]) for r in shared}
         return both
 
     def without(self, numbers: Iterable[int]) -> Block:
@@ -206,10 +208,12 @@ def _numbered(table: pa.Table, inside: Numbers, outside: Numbers) -> pa.Table:
 
 def _renumbered(table: pa.Table, kept: Sequence[int]) -> pa.Table:
     rows = _numbered(table, np.array(kept, np.int64), np.arange(len(kept), dtype=np.int64))
-    return rows.rename_columns([TRANSACTION if name == NUMBER else name for name in rows.column_names])
+    named = rows.rename_columns([TRANSACTION if name == NUMBER else name for name in rows.column_names])
+    return named.select(table.column_names)
 
 
 def _shifted(table: pa.Table, by: int) -> pa.Table:
+    """Sources number their transactions in integers of any width."""
     numbers = pa.array(numbers_of(table) + by, pa.int64())
     return table.set_column(table.schema.get_field_index(TRANSACTION), TRANSACTION, numbers)
 

@@ -29,7 +29,7 @@ from weir import points
 from weir.algebra.errors import WeirError
 from weir.algebra.view import needed_schemas
 from weir.rounds.answering import Answering
-from weir.rounds.channels import Channel
+from weir.rounds.channels import Channel, discard
 from weir.rounds.contacts import Contact, Heard
 from weir.rounds.delivery import Block
 from weir.rounds.deltas import RoundCommits
@@ -46,6 +46,7 @@ from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
 from weir.spark.frame_bag import FrameBag
 from weir.spark.session import share_cores
+from weir.sweeping.failures import explained
 from weir.sweeping.order import Asked
 from weir.warehouse.store import ViewStore
 
@@ -170,9 +171,18 @@ class Engine:
         for channel in asked:
             if channel.pending is not None and channel.pending.done():
                 heard = self.readiness.answered(channel)
-                if heard is not None and (hold := self._give_out(channel, heard)) is not None:
+                if heard is not None and (hold := self._given_out(channel, heard)) is not None:
                     holds[channel.name] = hold
         return holds
+
+    def _given_out(self, channel: Channel, heard: Heard) -> Hold | None:
+        """What cannot be taken is that source's trouble, whatever it is: it is asked again."""
+        try:
+            return self._give_out(channel, heard)
+        except Exception as problem:
+            discard(heard)
+            self.readiness.blame(channel, explained(problem, f"source {channel.name}"))
+            return None
 
     def _give_out(self, channel: Channel, heard: Heard) -> Hold | None:
         """To the units' inboxes; the snapshot, if it is held."""
@@ -197,8 +207,8 @@ class Engine:
         able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
         working = [unit for unit in able if unit.has_work or self._is_audited(unit, audits)]
-        loads = [unit for unit in working if unit.needs_load]
-        working = [unit for unit in working if not unit.needs_load] + loads[: self._more_loads()]
+        new = [unit for unit in working if unit.needs_load]
+        working = [unit for unit in working if not unit.needs_load] + new[: self._more_loads()]
         for units in parties(working):
             shared = {source: holds[source].join() for source in units[0].sources}
             seen = min(self.channels[source].asked_at for source in shared)
@@ -285,11 +295,13 @@ class Engine:
             report.transactions += party.transactions
             report.loaded += party.loaded
             failure = party.done.exception()
+            if failure is not None and not isinstance(failure, Exception):
+                raise failure
             for unit in party.units:
                 problem = party.problems.get(unit.name, failure)
                 well = problem is None and unit.state == RUNNING
                 unit.end_work()
-                if isinstance(problem, Exception):
+                if problem is not None:
                     self.readiness.trouble(unit, problem)
                 elif well and unit.state == RUNNING:
                     unit.setbacks = 0
@@ -381,12 +393,14 @@ class Engine:
         self.writer.flush(self.units, LAST_PATIENCE)
 
     def close(self) -> None:
-        self._wait_for_the_last()
-        for party in self._parties:
-            party.abandoned = True
-        self.answering.close()
-        for channel in self.channels.values():
-            channel.close()
+        try:
+            self._wait_for_the_last()
+        finally:
+            for party in self._parties:
+                party.abandoned = True
+            self.answering.close()
+            for channel in self.channels.values():
+                channel.close()
 
 
 def _taken(view: MaintainedView) -> RoundCommits | None:

@@ -33,12 +33,14 @@ class Hold:
         return self._users > 0
 
     def join(self) -> Hold:
+        """One more uses it."""
         with self._counting:
             assert self._users, "it is released"
             self._users += 1
         return self
 
     def leave(self) -> None:
+        """One uses it no longer; with the last one it is released."""
         with self._counting:
             self._users -= 1
             if self._users:
@@ -53,6 +55,7 @@ class Holds:
         self._open: dict[int, Hold] = {}
 
     def add(self, hold: Hold) -> Hold:
+        """A new one is open."""
         self._open = {n: one for n, one in self._open.items() if one.in_use} | {hold.number: hold}
         return hold
 

@@ -17,8 +17,8 @@ from weir.algebra.catalog import Relation
 from weir.algebra.errors import WeirError
 from weir.algebra.types import Schema
 from weir.rounds.channels import Channel
-from weir.rounds.concerns import TROUBLE, Concerning, Follower, needed_at, way_out
-from weir.rounds.contacts import Contact, Heard, Opening
+from weir.rounds.concerns import TROUBLE, Claim, Concerning, needed_at, way_out
+from weir.rounds.contacts import Contact, Heard, Resumption
 from weir.rounds.supervision import STORE_PAUSES, TASK_PAUSES
 from weir.rounds.units import FAILED, NEW, RUNNING, WAITING, Unit
 from weir.sources.source import CannotWatch
@@ -84,7 +84,7 @@ class Readiness:
         ahead = {unit.name: str(unit.positions[channel.name]) for unit in units if channel.name in unit.ahead}
         hold = any(unit.state in (NEW, RUNNING) and not unit.at_work for unit in units)
         opening = None if channel.followed else self._opening(channel.name)
-        followers = {unit.name: Follower.of(unit, channel.name) for unit in units}
+        followers = {unit.name: Claim.of(unit, channel.name) for unit in units}
         return Contact(opening, needed, self.may_forget(channel, needed), True, hold, lock, ahead, followers)
 
     @staticmethod
@@ -92,14 +92,14 @@ class Readiness:
         """Whether there is something new to tell it."""
         return channel.followed and bool(needed) and needed != channel.acknowledged
 
-    def _opening(self, name: str) -> Opening:
+    def _opening(self, name: str) -> Resumption:
         needed = needed_at(name, self.live_units())
         self.schemas.update(needed)  # units at work read them meanwhile: what is needed is there all the time
         for relation in [one for one in self.schemas if one.source == name and one not in needed]:
             del self.schemas[relation]  # what units needed that have stopped may not be there any more
         columns = {relation: schema.names for relation, schema in self.schemas.items() if relation.source == name}
         units = [unit for unit in self.live_units() if name in unit.positions]
-        return Opening(columns, {unit.name: str(unit.positions[name]) for unit in units})
+        return Resumption(columns, {unit.name: str(unit.positions[name]) for unit in units})
 
     def answered(self, channel: Channel) -> Heard | None:
         """What a contact has brought; where it has failed, the source's views wait or stop."""

@@ -40,7 +40,7 @@ class Pauses:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Response:
     """What happens after one kind of fault. ``reads``: a pattern of what the user is told."""
 
     part: str
@@ -55,50 +55,50 @@ SOURCE_PAUSES = Pauses(0.4, 30.0)
 TASK_PAUSES = Pauses(0.5, 4.0, times=4)
 STORE_PAUSES = Pauses(2.0, 2.0)
 
-SOURCE_DOWN = Rule(
+SOURCE_DOWN = Response(
     "source", "refuses or drops its connections, is killed, is restarted",
     "by the contact or the question that fails, at once",
     "waiting", SOURCE_PAUSES, r"waits for source \S+: .+",
 )  # fmt: skip
-SOURCE_SILENT = Rule(
+SOURCE_SILENT = Response(
     "source", "accepts, and says nothing: it hangs, or packets are eaten",
     f"by the round, {SILENT_AFTER:g} s after it was asked; by its own connection after `silence` (120 s)",
     "waiting", SOURCE_PAUSES, r"waits for source \S+: it was asked \d+ s ago and has not answered",
 )  # fmt: skip
-SOURCE_LOG_GONE = Rule(
+SOURCE_LOG_GONE = Response(
     "source", "its log does not reach back: the slot dropped, the binary log purged, the capture removed",
     "by the source's next contact; each of its views is asked for by itself",
     "failed", None, r".+ weir run --reload \S+",
 )  # fmt: skip
-TASK_LOST = Rule(
+TASK_LOST = Response(
     "task", "killed, or failed by something that is no source's trouble",
     "by the party whose job it was, at once",
     "waiting", TASK_PAUSES, r"\S+: .+",
 )  # fmt: skip
-SPARK_GONE = Rule(
+SPARK_GONE = Response(
     "Spark", "its Java process, or the Spark Connect server, has ended",
     "by the next round",
     f"the process ends with exit code {SparkGone.exit_code}", None, r"Spark has ended: .+ start weir run again",
 )  # fmt: skip
-STORE_REFUSES = Rule(
+STORE_REFUSES = Response(
     "store", "the disk is full, or a table cannot be written",
     "by the write",
     "waiting", STORE_PAUSES, r"cannot write to .+",
 )  # fmt: skip
-STORE_DAMAGED = Rule(
+STORE_DAMAGED = Response(
     "store", "a table's log or files are cut off, overwritten or gone",
     "when the table is read or written next; at the latest at the next start",
     "failed", None, r".+ weir run --reload \S+",
 )  # fmt: skip
-VIEW_CANNOT = Rule(
+VIEW_CANNOT = Response(
     "view", "its own trouble: a value that its expressions cannot compute, an edited definition",
     "by whoever computes it, or at the start",
     "failed", None, r".+",
 )  # fmt: skip
-SECOND_RUNNER = Rule(
+SECOND_RUNNER = Response(
     "runner", "another one is started on the same warehouse",
     "by the lock, at once",
-    "the second one ends with exit code 2; the first goes on", None, r".+ process \d+ .+",
+    "the second one ends with exit code 2; the first goes on", None, r".+ is being run by process \d+; .+",
 )  # fmt: skip
 RULES = (
     SOURCE_DOWN, SOURCE_SILENT, SOURCE_LOG_GONE, TASK_LOST, SPARK_GONE, STORE_REFUSES, STORE_DAMAGED, VIEW_CANNOT,

@@ -35,6 +35,7 @@ class SerialThread:
         self._thread.start()
 
     def submit(self, act: Callable[[], T]) -> Future[T]:
+        """To be done after all that was given before."""
         future: Future[T] = Future()
         self._waiting.put((future, act))
         return future

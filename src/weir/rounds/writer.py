@@ -91,7 +91,9 @@ class Writer:
                 del self._writing[unit.name]
 
     def _failed(self, unit: Unit, problem: BaseException) -> None:
-        told = explained(problem, unit.name) if isinstance(problem, Exception) else problem
+        if not isinstance(problem, Exception):
+            raise problem
+        told = explained(problem, unit.name)
         log.error("view %s could not be written, and will be tried again: %s", unit.name, told)
         unit.interrupt(str(told), STORE_PAUSES.first)
 

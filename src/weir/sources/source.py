@@ -168,9 +168,10 @@ class HeldSnapshot(ABC):
             return self._parts()
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part, to their end before anything else is asked."""
-        self._check()
-        yield from self._read(partition)
+        """The rows of one part; who asks something else meanwhile waits until they have been read to their end."""
+        with self._asking:
+            self._check()
+            yield from self._read(partition)
 
     def whole_tables(self) -> tuple[Partition, ...]:
         """Every watched table as the snapshot shows it, undivided, for ``read_plainly``."""
@@ -183,8 +184,9 @@ class HeldSnapshot(ABC):
 
         Nothing that ``read``, ``look`` or a visit decodes or divides by takes part. Otherwise as ``read``.
         """
-        self._check()
-        yield from self._read_plainly(table)
+        with self._asking:
+            self._check()
+            yield from self._read_plainly(table)
 
     def release(self) -> None:
         """Ends it; one that is released already stays so."""
