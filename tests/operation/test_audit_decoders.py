@@ -28,13 +28,12 @@ from weir.proving.databases import Servers
 from weir.proving.fuzz.dialects import dialect_of
 from weir.sources.files import csv_copy, shapes
 from weir.sources.files import lookup as files_lookup
-from weir.sources.files.source import FilesSource
 from weir.sources.mysql import changes as mysql_changes
 from weir.sources.mysql import columns as mysql_columns
 from weir.sources.mysql import lookup as mysql_lookup
-from weir.sources.postgres import base as postgres_base
 from weir.sources.postgres import lookup as postgres_lookup
 from weir.sources.postgres import values as postgres_values
+from weir.sources.postgres.held import HeldPostgresSnapshot
 from weir.sources.sqlite import rows as sqlite_rows
 from weir.sources.sqlite import values as sqlite_values
 
@@ -89,7 +88,7 @@ def plant_sqlite(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_postgres(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(postgres_base.PostgresBase, "shares_snapshots", False)
+    patch.setattr(HeldPostgresSnapshot, "token", None)  # this process answers, where the fault is planted
     planted = after(postgres_values.to_arrow)
     patch.setattr(postgres_lookup, "to_arrow", planted)
     patch.setattr(postgres_values, "to_arrow", planted)
@@ -101,7 +100,7 @@ def plant_mariadb(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilesSource, "shares_snapshots", False)
+    patch.setattr(files_lookup.HeldFiles, "token", None)
     patch.setattr(files_lookup, "checked", after(shapes.checked, misread_table))
 
 

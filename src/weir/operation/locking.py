@@ -30,6 +30,11 @@ def cannot_be_written(path: str | os.PathLike[str], problem: OSError) -> WeirErr
     )
 
 
+def does_not_answer(holder: int, since: str = "") -> str:
+    """Of a runner that is stuck, or stopped."""
+    return f"process {holder} holds the warehouse but does not answer{since}; look at it, or stop it: kill {holder}"
+
+
 class RunnerLock:
     """Held while views are maintained. A warehouse in an object store has none: there Delta's own commits decide, and
     a second writer is refused by the first commit that it has not seen.

@@ -18,7 +18,7 @@ from typing import Any
 from weir.algebra.errors import WeirError
 from weir.operation.admission import Absent
 from weir.operation.control import NoRunner, ask_runner
-from weir.operation.locking import FOLDER, RunnerLock
+from weir.operation.locking import FOLDER, RunnerLock, does_not_answer
 from weir.project.folder import Project
 from weir.rounds.channels import Channel
 from weir.rounds.engine import Engine
@@ -217,7 +217,7 @@ def _runner_at_rest(path: str) -> dict[str, Any]:
     last = _last_word(path)
     if (holder := RunnerLock(path).holder()) is not None:
         since = f", its last word is {time.time() - last['time']:.0f} s old" if last else ""
-        text = f"process {holder} holds the warehouse but does not answer{since}; look at it, or stop it: kill {holder}"
+        text = does_not_answer(holder, since)
         return {"alive": True, "well": False, "text": text}
     if last and last.get("running"):
         ago = time.time() - last["time"]

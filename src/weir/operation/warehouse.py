@@ -36,7 +36,7 @@ from weir.operation.admission import Absent, told
 from weir.operation.audit import Audit, audit
 from weir.operation.control import ControlServer, NoRunner, ask_runner
 from weir.operation.identity import take_identity
-from weir.operation.locking import FOLDER, REFUSALS, RunnerLock, cannot_be_written
+from weir.operation.locking import FOLDER, REFUSALS, RunnerLock, cannot_be_written, does_not_answer
 from weir.operation.metrics import MetricsServer
 from weir.operation.status import status_of, with_outsiders, write_status
 from weir.operation.upkeep import Care
@@ -58,6 +58,7 @@ from weir.warehouse.store import ViewStore
 log = logging.getLogger("weir")
 OnRound = Callable[[RoundReport], None]
 
+_INCOMPLETE = "waits for the other parts of a transaction, which its sources have not delivered"
 
 class Warehouse:
     """Materialized views over several databases, in Delta tables below ``path``."""
@@ -208,7 +209,8 @@ class Warehouse:
             return False
         absent = {} if self._absent is None else self._absent.problems
         refused = {name: str(problem) for name, problem in self._refused.items()}
-        if (problem := told({**refused, **absent}, [(unit.name, unit.problem) for unit in stuck])) is not None:
+        waiting = [(unit.name, unit.problem or _INCOMPLETE) for unit in stuck]
+        if (problem := told({**refused, **absent}, waiting)) is not None:
             raise problem
         return True
 
@@ -399,6 +401,8 @@ class Warehouse:
         if self._engine is None:
             with contextlib.suppress(NoRunner):
                 return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
+            if (holder := RunnerLock(self.path).holder()) is not None:
+                raise WeirError(does_not_answer(holder))
         engine = self._started(())
         for name in (name for name in names if name in self._refused):
             raise WeirError(f"view {name} cannot be audited now: {self._refused[name]}")
@@ -436,6 +440,8 @@ def _is_stuck(unit: Unit, engine: Engine) -> bool:
     """Whether somebody has to do something, or to wait; not who is taken up again in the next round, or a few times."""
     answering = all(engine.channels[name].problem is None for name in unit.sources)
     soon = answering and (unit.setbacks > 0 or time.monotonic() >= unit.retry_at)
+    if unit.state == RUNNING and not unit.at_work and unit.holds_back:  # all there is has come
+        return True
     return unit.state == FAILED or (unit.state == WAITING and not soon)
 
 
