@@ -129,6 +129,8 @@ def test_it_waits_and_says_so_until_it_is_written(shop: Shop, caplog: pytest.Log
             assert {views["people"]["state"] for views in seen} == {"waiting"}
         wait_until(lambda: asked(shop)["people"]["state"] == "running")
         assert counted(shop) == {"people": (2, 0), "sold": (1, 0)}
+        sources = ask_runner(shop.warehouse.path, "status")["sources"]
+        assert {source["name"]: source["transactions"] for source in sources} == {"crm": 2, "sales": 1, "stock": 0}
         assert 'weir_view_transactions_total{view="people"} 2' in exposition(shop.warehouse.status()).splitlines()
         shop.warehouse.stop()
         shop.catch_up()

@@ -51,7 +51,9 @@ class Channel:
         self._tries = 0
         self.asked_at = 0.0  # when the last contact began
         self.heard_at = 0.0  # when the last one was answered, whatever it said
-        self.transactions = 0  # delivered so far
+        self.transactions = 0  # delivered so far, each counted once
+        self.furthest = ""  # the position up to which they were
+        self.repeating = False  # it goes on from before that
         self.acknowledged: Mapping[str, str] = {}  # by view: the positions that the source was told last
         self.retained: Mapping[str, str] = {}  # by view: how much log is kept for it
 
@@ -125,6 +127,7 @@ class Channel:
         """Its log is to be followed anew, for other columns or from other positions."""
         self._life.happens(REOPENED)
         self._turn += 1
+        self.repeating = True
 
     def give_up(self) -> None:
         """It is there, but what it was followed for cannot go on: its log does not reach back, a table has changed."""
@@ -142,6 +145,7 @@ class Channel:
 
     def _disconnect(self) -> None:
         self._turn += 1
+        self.repeating = True
         self._thread.submit(self._say_goodbye)
 
     def _say_goodbye(self) -> None:

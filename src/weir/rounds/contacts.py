@@ -34,6 +34,8 @@ class Heard:
     known: Mapping[str, Collection[int]] = field(default_factory=dict)
     ahead: Mapping[str, str] = field(default_factory=dict)
     opened: bool = False
+    fresh: int = 0  # transactions that were never delivered before
+    repeating: bool = False  # what is delivered was delivered before
     retained: Mapping[str, str] = field(default_factory=dict)  # by view: how much log is kept for it, in words
 
 
@@ -48,6 +50,7 @@ class Contact:
     hold: bool = False
     lock: bool = False
     ahead: Mapping[str, str] = field(default_factory=dict)  # unit -> its position
+    furthest: str | None = None  # what was delivered up to there is delivered again
     followers: Mapping[str, Claim] = field(default_factory=dict)  # its units: some trouble concerns only some
 
     def __call__(self, source: Source) -> Heard:
@@ -74,7 +77,11 @@ class Contact:
         reached = source.order(visit.position)
         still = {unit: position for unit, position in ahead.items() if source.order(position) > reached}
         retained = {view: source.distance(position, visit.position) for view, position in self.needed.items()}
-        return Heard(visit, known, still, self.opening is not None, retained)
+        anew = self.opening is not None and not self.opening.received  # another log, perhaps
+        furthest = None if anew else self.furthest
+        fresh = [one for one in visit.transactions if furthest is None or not source.holds(furthest, one)]
+        repeating = furthest is not None and reached < source.order(furthest)
+        return Heard(visit, known, still, self.opening is not None, len(fresh), repeating, retained)
 
     @staticmethod
     def _open(source: Source, opening: Resumption) -> dict[str, str]:

@@ -189,7 +189,10 @@ class Engine:
         visit = heard.visit
         if visit is None:
             return None
-        channel.transactions += len(visit.transactions)
+        channel.transactions += heard.fresh
+        channel.repeating = heard.repeating
+        if not heard.repeating:
+            channel.furthest = visit.position
         channel.retained = heard.retained or channel.retained
         block = Block(channel.name, visit, self.schemas)
         for unit in self.readiness.units_of(channel.name):

@@ -85,7 +85,10 @@ class Readiness:
         hold = any(unit.state in (NEW, RUNNING) and not unit.at_work for unit in units)
         opening = None if channel.followed else self._opening(channel.name)
         followers = {unit.name: Claim.of(unit, channel.name) for unit in units}
-        return Contact(opening, needed, self.may_forget(channel, needed), True, hold, lock, ahead, followers)
+        furthest = channel.furthest if channel.repeating and channel.furthest else None
+        return Contact(
+            opening, needed, self.may_forget(channel, needed), True, hold, lock, ahead, furthest, followers
+        )  # fmt: skip
 
     @staticmethod
     def may_forget(channel: Channel, needed: Mapping[str, str]) -> bool:
