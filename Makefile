@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup servers demo test slow lint clean
+.PHONY: setup servers demo test slow soak lint clean
 
 setup: $(VENV)/.ready
 
@@ -31,6 +31,11 @@ test: lint servers
 # What takes a minute or more each: stress, soak, clusters. CI runs it after `make test`.
 slow: setup servers
 	$(BIN)/pytest -m slow
+
+# For a night: kill -9 at every named point, so many times each, and everything checked after every dozen. Not in CI.
+KILLS ?= 100
+soak: setup servers
+	$(BIN)/python -m tests.runtime.many_deaths --times $(KILLS)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

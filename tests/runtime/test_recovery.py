@@ -146,7 +146,9 @@ def test_a_kill_at_every_point_loses_nothing_and_does_nothing_twice(tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3])
-def test_other_seeds(tmp_path: Path, seed: int) -> None:
-    """Other orders of the points, other numbers of times they are passed, other traffic; Spark dies each time too."""
-    recover_from(tmp_path, seed, deaths(seed))
+@pytest.mark.parametrize(("seed", "own_spark"), [(2, True), (3, False)])
+def test_other_seeds(tmp_path: Path, seed: int, own_spark: bool) -> None:
+    """Other orders of the points, other numbers of times they are passed, other traffic; with the first of them Spark
+    dies each time too.
+    """
+    recover_from(tmp_path, seed, deaths(seed), own_spark)
