@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,6 +150,7 @@ class HeldSnapshot(ABC):
         self.source = source
         self._ended = ""  # why it answers no more
         self._asking = threading.Lock()
+        self._half_read = False
 
     @property
     def token(self) -> Any:
@@ -169,8 +171,7 @@ class HeldSnapshot(ABC):
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """The rows of one part; who asks something else meanwhile waits until they have been read to their end."""
-        with self._asking:
-            self._check()
+        with self._reading_alone():
             yield from self._read(partition)
 
     def whole_tables(self) -> tuple[Partition, ...]:
@@ -184,16 +185,29 @@ class HeldSnapshot(ABC):
 
         Nothing that ``read``, ``look`` or a visit decodes or divides by takes part. Otherwise as ``read``.
         """
-        with self._asking:
-            self._check()
+        with self._reading_alone():
             yield from self._read_plainly(table)
 
-    def release(self) -> None:
-        """Ends it; one that is released already stays so."""
+    @contextmanager
+    def _reading_alone(self) -> Iterator[None]:
         with self._asking:
+            self._check()
+            self._half_read = True
+            try:
+                yield
+            finally:
+                self._half_read = False
+
+    def release(self) -> None:
+        """Ends it, and a part that is half read with it; one that is released already stays so."""
+        waited = self._asking.acquire(blocking=not self._half_read)
+        try:
             if self._ended != RELEASED:
                 self._ended = RELEASED
                 self._end()
+        finally:
+            if waited:
+                self._asking.release()
 
     def _check(self) -> None:
         if self._ended:
