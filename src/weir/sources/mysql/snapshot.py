@@ -31,7 +31,7 @@ from weir.sources.mysql.options import MysqlOptions, reason
 from weir.sources.mysql.position import BinlogPlace
 from weir.sources.mysql.two_phase import Before, prepared_names
 from weir.sources.mysql.version import Version
-from weir.sources.source import SourceError
+from weir.sources.source import LOAD_AGAIN, LoadAgain, SourceError
 from weir.sources.spares import Spares
 
 LOCK_TIMEOUT, DEADLOCK = 1205, 1213
@@ -96,6 +96,8 @@ class Snapshots:
                 place = self._open_locked(tables) if locked else self._sure(self._open_told(tables))
                 if place is not None and (not_before is None or place >= not_before):
                     return place
+                if place is not None and not_before is not None:
+                    self.check_not_reset(self._end_seen_by(self._guard), not_before)
             except Busy:
                 pass
             self.close()
@@ -106,6 +108,15 @@ class Snapshots:
                     f"holds them (see SHOW FULL PROCESSLIST), or raise snapshot_seconds"
                 )
             time.sleep(0.002)
+
+    def check_not_reset(self, end: BinlogPlace, known: BinlogPlace) -> None:
+        """A log only grows; one that ends before a place that was read is another one."""
+        if end < known:
+            self.close()
+            raise LoadAgain(
+                f"source {self.options.name}: the binlog was reset: it ends at {end}, before {known} which was read; "
+                f"{LOAD_AGAIN}"
+            )
 
     def close(self) -> None:
         """Ends the snapshot, unless it was handed over."""

@@ -197,6 +197,8 @@ class MysqlSource(Source):
     def _pass(self) -> Visit:
         """A visit that holds nothing needs no snapshot."""
         place = self._snapshots_now.end_of_log()
+        if (known := self._assembler_now.last_end) is not None:
+            self._snapshots_now.check_not_reset(place, known)
         self._follow(place)
         if len(self._assembler_now.unsettled) > _MOST_UNSETTLED:
             self._assembler_now.settle(Before(place, prepared_names(self._control)))
