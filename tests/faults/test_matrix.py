@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -208,12 +211,18 @@ def lose_log(patient: Patient) -> None:
         return
     with closing(made.administrator()) as admin:
         if patient.kind == "postgres":
-            slot = f"FROM pg_replication_slots WHERE slot_name = '{made.name}'"
-            admin.execute(f"SELECT pg_terminate_backend(active_pid) {slot} AND active")
-            wait_until(lambda: not admin.execute(f"SELECT 1 {slot} AND active").fetchall())
-            admin.execute(f"SELECT pg_drop_replication_slot(slot_name) {slot}")
+            wait_until(partial(drop_slot, admin, made.name))
         else:
             admin.cursor().execute("RESET MASTER")
+
+
+def drop_slot(admin: Any, database: str) -> bool:
+    """Whoever reads it may be quick to come back."""
+    slots = f"FROM pg_replication_slots WHERE database = '{database}'"
+    admin.execute(f"SELECT pg_terminate_backend(active_pid) {slots} AND active")
+    with suppress(psycopg.errors.ObjectInUse):
+        return bool(admin.execute(f"SELECT pg_drop_replication_slot(slot_name) {slots}").fetchall())
+    return False
 
 
 # -- Spark -------------------------------------------------------------------------------------------------------------

@@ -296,6 +296,22 @@ def test_acknowledge_gives_way_to_a_writer(source: SqliteSource, writer: sqlite3
     assert writer.execute("SELECT count(*) FROM weir_log").fetchone() == (1,)
 
 
+def test_a_log_made_anew_is_not_trimmed_for_the_old_one(path: Path, writer: sqlite3.Connection) -> None:
+    """Its changes have other meanings under the same numbers: who loads from it now must be able to go on."""
+    follower = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    for number in range(50):
+        run(writer, f"INSERT INTO item VALUES ({number}, 'x', 0)")
+    follower.check()
+    remove(path)
+    install(path, ["item", "part"])
+    new = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)
+    run(writer, *(f"INSERT INTO item VALUES ({number}, 'x', 0)" for number in range(50, 60)))
+    follower.source.acknowledge(follower.position)
+    follower.source.close()
+    new.check()
+    new.source.close()
+
+
 def trim_past(path: Path, writer: sqlite3.Connection) -> None:
     run(writer, "INSERT INTO item VALUES (7, 'x', 0)", "INSERT INTO item VALUES (8, 'x', 0)")
     other = ReplayedSource(SqliteSource(SqliteOptions("shop", str(path))), COLUMNS)

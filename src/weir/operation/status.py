@@ -80,7 +80,7 @@ def _state(engine: Engine, unit: Unit) -> tuple[str, str]:
     """A view of a source that was asked and says nothing waits, whatever it could do itself."""
     state, problem = unit.told
     silent = [channel for name in unit.sources if (channel := engine.channels[name]).silent]
-    if state in (FAILED, WAITING) or not silent:
+    if state == FAILED or not silent:
         return state, problem
     return WAITING, f"waits for source {silent[0].name}: {_source_problem(silent[0])}"
 
@@ -116,7 +116,7 @@ def _source(engine: Engine, name: str, now: float) -> dict[str, Any]:
 def _source_problem(channel: Channel) -> str:
     """Also silence: it was asked, and nothing comes."""
     if channel.problem is None and channel.silent:
-        return f"it was asked {channel.silent_for:.0f} s ago and has not answered"
+        return channel.silence
     return str(channel.problem or "")
 
 

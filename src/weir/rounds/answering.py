@@ -97,7 +97,7 @@ class Answering:
         """The sweeps of all units in one job; whether there were any."""
         sweeps = {unit.name: [s for each in unit.conversations for s in each.take_sweeps()] for unit in party.well}
         waiting = [unit for unit in party.well if sweeps[unit.name]]
-        if len(waiting) > 1:
+        if len(waiting) > 1 and not party.called_off:
             try:
                 self._sweep(party, waiting, [s for unit in waiting for s in sweeps[unit.name]])
                 return True
@@ -108,6 +108,8 @@ class Answering:
                 pass  # one of them is in trouble: which one shows when each is tried alone
         for unit in waiting:
             try:
+                if party.called_off:
+                    raise WeirError(party.called_off)
                 self._sweep(party, [unit], sweeps[unit.name])
             except WeirError as problem:
                 party.problems[unit.name] = problem

@@ -20,7 +20,7 @@ from weir.algebra.errors import WeirError
 from weir.life import Life, LifeTable
 from weir.project.kinds import SourceSpec
 from weir.rounds.contacts import Contact, Heard
-from weir.rounds.supervision import SILENT_AFTER, SOURCE_PAUSES
+from weir.rounds.supervision import CORES_FOR, SILENT_AFTER, SOURCE_PAUSES
 from weir.rounds.threads import SerialThread
 from weir.sources.source import Source, SourceError
 
@@ -95,6 +95,16 @@ class Channel:
     def silent(self) -> bool:
         """Whether it has been asked long ago and says nothing."""
         return self.silent_for > SILENT_AFTER
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether what the contact under way will bring is worth waiting for: it would have to be asked for again."""
+        return self._pending is not None and time.time() - self.asked_at > CORES_FOR.first
+
+    @property
+    def silence(self) -> str:
+        """What a user reads of it."""
+        return f"it was asked {self.silent_for:.0f} s ago and has not answered"
 
     def answered(self) -> Heard | None:
         """What the contact that is done has brought; None: it was begun for something that has changed since."""

@@ -38,14 +38,14 @@ from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.parties import Party, parties
 from weir.rounds.readiness import Readiness
 from weir.rounds.retention import Retention
-from weir.rounds.supervision import SILENT_AFTER
+from weir.rounds.supervision import CORES_FOR, SILENT_AFTER
 from weir.rounds.threads import spawn
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
 from weir.spark.frame_bag import FrameBag
-from weir.spark.session import share_cores
+from weir.spark.session import call_off, share_cores
 from weir.sweeping.failures import explained
 from weir.sweeping.order import Asked
 from weir.warehouse.store import ViewStore
@@ -129,6 +129,7 @@ class Engine:
             for hold in holds.values():
                 hold.leave()
         self._wait_for_parties(audits or {})
+        self._call_off_the_hanging()
         self._take_back(report)
         self.rounds += 1
         report.seconds, report.working = time.monotonic() - began, bool(self._parties)
@@ -250,7 +251,7 @@ class Engine:
 
     def _work(self, party: Party, audits: Mapping[str, Auditor]) -> None:
         """In a thread of its own. Loads share the cores among themselves; every other party has its share."""
-        share_cores(self.spark, "loads" if party.loads else party.units[0].name)
+        share_cores(self.spark, "loads" if party.loads else party.units[0].name, party.work)
         try:
             for unit in party.units:
                 try:
@@ -286,6 +287,20 @@ class Engine:
         self._take_back(RoundReport())
         self.writer.flush(self.units)
 
+    def _call_off_the_hanging(self) -> None:
+        """Tasks that wait for a source which says nothing must not keep the cores from everybody else.
+
+        It may only be slow: so the next time the same work gets twice as long.
+        """
+        for party in self._parties:
+            patience = CORES_FOR.after(1 + max(unit.called_off for unit in party.units))
+            silent = [name for name in party.holds if self.channels[name].silent_for > CORES_FOR.first]
+            if silent and time.monotonic() - party.began > patience:
+                party.began = time.monotonic()
+                party.called_off = f"waits for source {silent[0]}: {self.channels[silent[0]].silence}"
+                log.warning("view %s: its work is called off; it %s", party.units[0].name, party.called_off)
+                spawn("weir-call-off", partial(call_off, self.spark, party.work))
+
     @staticmethod
     def _is_audited(unit: Unit, audits: Mapping[str, Auditor]) -> bool:
         return any(view.name in audits for view in unit.views)
@@ -304,10 +319,12 @@ class Engine:
                 problem = party.problems.get(unit.name, failure)
                 well = problem is None and unit.state == RUNNING
                 unit.end_work()
-                if problem is not None:
+                if problem is not None and party.called_off:
+                    self.readiness.give_way(unit, party.called_off)
+                elif problem is not None:
                     self.readiness.trouble(unit, problem)
                 elif well and unit.state == RUNNING:
-                    unit.setbacks = 0
+                    unit.setbacks = unit.called_off = 0
                     self._write(unit, party.seen)
 
     # -- whole views ---------------------------------------------------------------------------------------------------

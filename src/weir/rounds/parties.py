@@ -31,11 +31,17 @@ class Party:
     loads: bool = False  # its one unit is to be loaded
     began: float = field(default_factory=time.monotonic)
     late: bool = False
+    called_off: str = ""  # why: what its units wait for
     abandoned: bool = False  # nobody waits for it any more: it must not commit
     done: Future[None] = field(default_factory=Future)
     problems: dict[str, Exception] = field(default_factory=dict)  # by unit
     loaded: list[str] = field(default_factory=list)
     transactions: int = 0
+
+    @property
+    def work(self) -> str:
+        """The name of its Spark jobs."""
+        return f"weir-party-{id(self)}"
 
     @property
     def well(self) -> list[Unit]:

@@ -38,7 +38,7 @@ class Readiness:
         self.channels, self.units, self.schemas = channels, units, schemas
 
     def live_units(self) -> list[Unit]:
-        return [unit for unit in self.units if unit.state != FAILED]
+        return [unit for unit in self.units if unit.state != FAILED and not unit.is_last]
 
     def units_of(self, source: str) -> list[Unit]:
         return [unit for unit in self.live_units() if source in unit.sources]
@@ -55,7 +55,7 @@ class Readiness:
         """Units that can go on: their sources answer, and what they wrote last is known."""
         for unit in self.live_units():
             channels = [self.channels[source] for source in unit.sources]
-            answering = all(channel.may_be_tried and not channel.silent for channel in channels)
+            answering = all(channel.may_be_tried and not channel.is_slow for channel in channels)
             rested = unit.name not in is_writing and time.monotonic() >= unit.retry_at
             if unit.state == WAITING and answering and rested:
                 self._revive(unit)
@@ -159,6 +159,12 @@ class Readiness:
             self._set_back(unit, told, f"{told}; it is tried again")
         else:
             self.stop_unit(unit, told)
+
+    @staticmethod
+    def give_way(unit: Unit, why: str) -> None:
+        """Its work was called off: a source says nothing, and others need the cores."""
+        unit.called_off += 1
+        unit.interrupt(why)
 
     def _set_back(
         self, unit: Unit, problem: WeirError, why: str, last: Callable[[Unit, WeirError], WeirError] | None = None

@@ -53,7 +53,9 @@ class Unit:
     ahead: set[str] = field(default_factory=set)  # sources that deliver again what it has
     inbox: dict[str, Block] = field(default_factory=dict)  # by source: what was delivered since
     at_work: bool = False
+    is_last: bool = False  # the work that it is at: it cannot go on afterwards
     setbacks: int = 0  # in a row: works that failed by nobody's known trouble
+    called_off: int = 0  # in a row: works at a source that said nothing
     _afterwards: Callable[[], None] | None = None  # what has happened to it while it was at work
     transactions: int = 0  # received; each once, however often it is delivered
     written: int = 0  # how many of them are committed
@@ -167,7 +169,7 @@ class Unit:
     def stop(self, problem: WeirError) -> None:
         """It cannot go on as it is; one at work finishes that first."""
         if self.at_work:
-            self._afterwards = lambda: self.stop(problem)
+            self.is_last, self._afterwards = True, lambda: self.stop(problem)
             return
         self._life.happens(STOPPED)
         self.problem = str(problem)
@@ -184,7 +186,7 @@ class Unit:
 
     def end_work(self) -> None:
         """It is not at work any more: what has happened to it meanwhile takes effect."""
-        self.at_work = False
+        self.at_work = self.is_last = False
         happened, self._afterwards = self._afterwards, None
         if happened is not None:
             happened()

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -35,6 +36,7 @@ _APPLICATION = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.scheduler.mode": "FAIR",  # who works shares the cores (``share_cores``)
+    "spark.python.task.killTimeout": "200ms",  # a worker that was called off and hangs is not waited for
 }
 _LOCAL_DIR, _JAVA_OPTIONS = "spark.local.dir", "spark.driver.extraJavaOptions"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -119,15 +121,33 @@ def inside(session: SparkSession, settings: Mapping[str, str] | None = None) -> 
     return _set(session.newSession(), {**_MEANING, **_runtime(settings or {})})
 
 
-def share_cores(spark: SparkSession, pool: str) -> None:
+def share_cores(spark: SparkSession, pool: str, work: str = "") -> None:
     """From now on this thread's jobs share the cores fairly with those of other pools; within one, first come, first
-    served.
+    served. ``work``: a name by which they can be called off.
 
-    A remote session has no such thing as a thread's property: there the server's own scheduling decides.
+    A remote session knows no pools: there the server's own scheduling decides.
     """
-    context = getattr(spark, "sparkContext", None)
+    context = _own_context(spark)
     if context is not None:
         context.setLocalProperty("spark.scheduler.pool", pool)
+        if work:
+            context.setJobGroup(work, pool)
+    elif work:
+        spark.addTag(work)
+
+
+def call_off(spark: SparkSession, work: str) -> None:
+    """Ends the jobs of this name that are under way; their tasks' Python processes too, whatever they wait for."""
+    context = _own_context(spark)
+    if context is not None:
+        context.cancelJobGroup(work)
+    else:
+        spark.interruptTag(work)
+
+
+def _own_context(spark: SparkSession) -> SparkContext | None:
+    """None: the session is a remote one."""
+    return spark.sparkContext if getattr(spark, "_sc", None) is not None else None
 
 
 def _start(

@@ -52,6 +52,7 @@ LARGE_WAL = 16 << 20  # bytes of write-ahead log after which we see to it that S
 ROWS_TRIMMED = 20_000
 DRAIN_SECONDS = 1.0  # so long a log that has become large waits for held snapshots to be released
 
+_LOG_BEGINS = "SELECT (SELECT value FROM weir_meta WHERE name = 'epoch'), min(seq) FROM weir_log"
 _HEAD = (
     "SELECT (SELECT value FROM weir_meta WHERE name = 'epoch'), (SELECT value FROM weir_meta WHERE name = 'trimmed'),"
     " (SELECT seq FROM weir_clock), (SELECT nonce FROM weir_log WHERE seq = (SELECT seq FROM weir_clock)),"
@@ -320,10 +321,10 @@ class SqliteSource(Source):
 
     def acknowledge(self, position: SourcePosition) -> None:
         """Trims the log, some rows at a time so that writers wait little. A busy database is left for the next time."""
-        number = self.order(position)
+        at = self._parsed(position)
         with self._told(), closing(connect(self.path, LOCK_SECONDS)) as database:
             try:
-                while not is_foreign(self.options.owner, reader_of(database)) and _trim(database, number):
+                while not is_foreign(self.options.owner, reader_of(database)) and _trim(database, at):
                     pass
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error):
@@ -336,14 +337,23 @@ class SqliteSource(Source):
         self._life.move(CLOSE)
 
 
-def _trim(database: sqlite3.Connection, upto: int) -> bool:
-    """Forgets some of the log before ``upto``, whose own row stays to be recognised; True when there is more."""
-    (first,) = database.execute("SELECT min(seq) FROM weir_log").fetchone()
-    if first is None or first >= upto:
+def _trim(database: sqlite3.Connection, at: SqlitePosition) -> bool:
+    """Forgets some of the log before ``at``, whose own row stays to be recognised; True when there is more.
+
+    A log that was made anew has other changes under these numbers: nothing of it is forgotten.
+    """
+    if not _rows_before(database, at):
         return False
-    last: int = min(first + ROWS_TRIMMED, upto)
     database.execute("BEGIN IMMEDIATE")
-    database.execute("DELETE FROM weir_log WHERE seq < ?", (last,))
-    database.execute("UPDATE weir_meta SET value = max(value, ?) WHERE name = 'trimmed'", (last,))
+    if rows := _rows_before(database, at):
+        last = min(rows.start + ROWS_TRIMMED, rows.stop)
+        database.execute("DELETE FROM weir_log WHERE seq < ?", (last,))
+        database.execute("UPDATE weir_meta SET value = max(value, ?) WHERE name = 'trimmed'", (last,))
     database.execute("COMMIT")
-    return last < upto
+    return len(rows) > ROWS_TRIMMED
+
+
+def _rows_before(database: sqlite3.Connection, at: SqlitePosition) -> range:
+    """The numbers of the changes that this position's log still has of the time before it."""
+    epoch, first = database.execute(_LOG_BEGINS).fetchone()
+    return range(first, at.number) if epoch == at.epoch and first is not None else range(0)
