@@ -119,6 +119,7 @@ def recovered(ward: Ward, names: Iterable[str]) -> set[str]:
 
 def judge(ward: Ward, fault: Fault, sparing: bool = True) -> None:
     """A calm view that is spared kept its pace; the others were told of as the table says; all are right."""
+    print(f"{fault.name}: the calm view was at most {ward.seen.lag:.1f} s behind")
     if sparing:
         assert ward.seen.lag < MOST_LAG, f"the calm view was {ward.seen.lag:.1f} s behind"
         assert {state for state, _ in ward.seen.told[CALM]} <= {"new", "running"}

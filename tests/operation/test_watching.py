@@ -211,7 +211,9 @@ def test_a_second_process_asks_the_runner(open_shop: OpenShop) -> None:
         command = [sys.executable, "-c", ASK, shop.warehouse.path]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    (audit,), status = json.loads(done.stdout)
+    verified, status = json.loads(done.stdout)
+    (audit,) = verified["audits"]
+    assert verified["problems"] == {}
     assert (audit["view"], audit["missing"], audit["extra"]) == ("lines", 0, 0)
     assert audit["rows"] > 0
     assert (status["process"], status["running"]) == (os.getpid(), True)

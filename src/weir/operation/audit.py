@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from weir.algebra.quoting import backquoted
 from weir.algebra.view import View
 from weir.messages import Position
 from weir.operation.own_words import query_in_own_words
+from weir.rounds.audits import AuditRequest
 from weir.rounds.engine import Engine
 from weir.rounds.loading import Frames
 from weir.rounds.units import RUNNING, Unit
@@ -40,6 +42,7 @@ from weir.spark.frame_bag import without_minus_zero
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
 
+Turn = AbstractContextManager[Any]  # whoever makes a round is inside
 _SAMPLES = 10
 _COUNT, _EXPECTED = "count", "expected"
 
@@ -72,11 +75,21 @@ class Audit:
         return "\n".join([found, *lines])
 
 
-def audit(engine: Engine, names: list[str], scratch: str) -> list[Audit]:
-    """Runs rounds until every view named has been compared once."""
-    folder = private_subfolder(Path(scratch) / f"audit-{uuid.uuid4().hex}")
+class NotAudited(WeirError):
+    """Some views could not be audited. ``found``: the audits of the others."""
+
+    def __init__(self, problems: Mapping[str, str], found: Sequence[Audit]) -> None:
+        super().__init__("; ".join(f"view {name} cannot be audited now: {why}" for name, why in problems.items()))
+        self.problems, self.found = problems, found
+
+
+def audited(engine: Engine, names: Sequence[str], turn: Turn) -> tuple[list[Audit], dict[str, str]]:
+    """The audits of these views, and why there is none of some. Rounds are made until all are compared, each with the
+    turn taken: others may make rounds meanwhile.
+    """
+    folder = private_subfolder(Path(engine.settings.scratch) / f"audit-{uuid.uuid4().hex}")
+    expected: dict[str, Path] = {}
     try:
-        expected: dict[str, Path] = {}
 
         def keep(view: MaintainedView, tables: Frames) -> None:
             """While the snapshots are held: afterwards the tables have moved on."""
@@ -85,25 +98,53 @@ def audit(engine: Engine, names: list[str], scratch: str) -> list[Audit]:
                 value.toDF(*_numbered(len(value.columns))).write.parquet(path.as_uri())
             expected[view.name] = path
 
-        engine.round(dict.fromkeys(names, keep))
-        engine.flush()
-        return [_compared(engine, name, expected) for name in names]
+        with _standing_still(engine, AuditRequest(frozenset(names), keep), turn) as request:
+            found: list[Audit] = []
+            problems: dict[str, str] = {}
+            for name in names:
+                try:
+                    found.append(_compared(engine, name, expected, request))
+                except WeirError as problem:
+                    problems[name] = str(problem)
+            return found, problems
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compared(engine: Engine, name: str, expected: Mapping[str, Path]) -> Audit:
+@contextmanager
+def _standing_still(engine: Engine, request: AuditRequest, turn: Turn) -> Iterator[AuditRequest]:
+    """Inside, the request's views are where the tables were taken."""
+    with turn:
+        engine.audits.requests.append(request)
+    try:
+        while not engine.has_audited(request):
+            with turn:
+                if engine.ended:
+                    raise WeirError("the warehouse's run has ended during the audit; ask again")
+                engine.round()
+            time.sleep(engine.settings.poll)
+        yield request
+    finally:
+        with turn:
+            engine.audits.requests.remove(request)
+
+
+def _compared(engine: Engine, name: str, expected: Mapping[str, Path], request: AuditRequest) -> Audit:
     unit, view = _find(engine, name)
+    if name in request.problems:
+        raise WeirError(str(request.problems[name]))
     if name not in expected or unit.state != RUNNING:
-        raise WeirError(f"view {name} cannot be audited now: {unit.problem or f'it is {unit.state}'}")
+        raise WeirError(unit.problem or _silence(engine, unit) or f"it is {unit.state}")
     if unit.holds_back:
-        raise WeirError(
-            f"view {name} cannot be audited now: a transaction with parts at several sources is not complete; try again"
-        )
+        raise WeirError("a transaction with parts at several sources is not complete; try again")
     assert view.store is not None
     view.store.check()
     rows = engine.spark.read.parquet(expected[name].as_uri())
     return compare(view.store, rows, engine.spark, name)
+
+
+def _silence(engine: Engine, unit: Unit) -> str:
+    return next((engine.channels[name].awaited for name in unit.sources if engine.channels[name].silent), "")
 
 
 def _find(engine: Engine, name: str) -> tuple[Unit, MaintainedView]:

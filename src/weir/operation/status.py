@@ -82,7 +82,7 @@ def _state(engine: Engine, unit: Unit) -> tuple[str, str]:
     silent = [channel for name in unit.sources if (channel := engine.channels[name]).silent]
     if state == FAILED or not silent:
         return state, problem
-    return WAITING, f"waits for source {silent[0].name}: {_source_problem(silent[0])}"
+    return WAITING, silent[0].awaited
 
 
 def _arrival(view: MaintainedView) -> int | None:

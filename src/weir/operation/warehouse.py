@@ -33,7 +33,7 @@ from weir.algebra.view import View
 from weir.messages import Position
 from weir.operation.acceptance import Acceptance, all_refused
 from weir.operation.admission import Absent, told
-from weir.operation.audit import Audit, audit
+from weir.operation.audit import Audit, NotAudited, audited
 from weir.operation.control import ControlServer, NoRunner, ask_runner
 from weir.operation.identity import take_identity
 from weir.operation.locking import FOLDER, REFUSALS, RunnerLock, cannot_be_written, does_not_answer
@@ -312,7 +312,7 @@ class Warehouse:
         """For other processes: requests on this machine, metrics where wanted."""
         if "://" not in self.path:
             handlers: dict[str, Callable[..., Any]] = {
-                "verify": lambda names: [vars(each) for each in self.verify_all(names)],
+                "verify": self._audits_for_another,
                 "status": self.status,
                 "stop": self._stopping.set,
             }
@@ -391,28 +391,39 @@ class Warehouse:
         return found
 
     def verify_all(self, names: Iterable[str] = ()) -> list[Audit]:
-        """The audit of several views (none named: all) in one round, at one vector.
+        """The audit of several views (none named: all) in one round, at one vector; other views keep their pace.
 
-        By whoever maintains the warehouse: another process, or this one.
+        By whoever maintains the warehouse: another process, or this one. ``NotAudited``: some views cannot be; it tells
+        why, and what was found in the others.
         """
-        names = list(names) or list(self.views)
+        found, problems = self._audits(list(names) or list(self.views))
+        if problems:
+            raise NotAudited(problems, found)
+        return found
+
+    def _audits(self, names: list[str]) -> tuple[list[Audit], dict[str, str]]:
         for name in names:
             self.parsed_view(name)
         if self._engine is None:
             with contextlib.suppress(NoRunner):
-                return [Audit(**each) for each in ask_runner(self.path, "verify", names=names)]
+                answer = ask_runner(self.path, "verify", names=names)
+                return [Audit(**each) for each in answer["audits"]], answer["problems"]
             if (holder := RunnerLock(self.path).holder()) is not None:
                 raise WeirError(does_not_answer(holder))
         engine = self._started(())
-        for name in (name for name in names if name in self._refused):
-            raise WeirError(f"view {name} cannot be audited now: {self._refused[name]}")
+        absent = {} if self._absent is None else self._absent.problems
+        problems = {name: str(why) for name, why in ({**self._refused, **absent}).items() if name in names}
         self._guests += 1
         try:
-            with self._turn:
-                engine.settle(names)
-                return audit(engine, names, engine.settings.scratch)
+            found, more = audited(engine, [name for name in names if name not in problems], self._turn)
         finally:
             self._guests -= 1
+        return found, {**problems, **more}
+
+    def _audits_for_another(self, names: list[str]) -> dict[str, Any]:
+        """What a process asks for that does not maintain the warehouse itself."""
+        found, problems = self._audits(names)
+        return {"audits": [vars(each) for each in found], "problems": problems}
 
     def compact(self, name: str, fold: bool = True) -> list[int]:
         """Nets a view's log, and folds it into the base; no visible row changes. The versions made."""

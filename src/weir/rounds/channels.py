@@ -106,6 +106,11 @@ class Channel:
         """What a user reads of it."""
         return f"it was asked {self.silent_for:.0f} s ago and has not answered"
 
+    @property
+    def awaited(self) -> str:
+        """What a user reads of a view that waits for it."""
+        return f"waits for source {self.name}: {self.silence}"
+
     def answered(self) -> Heard | None:
         """What the contact that is done has brought; None: it was begun for something that has changed since."""
         assert self._pending is not None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from weir import points
 from weir.algebra.errors import WeirError
 from weir.algebra.view import needed_schemas
 from weir.rounds.answering import Answering
+from weir.rounds.audits import AuditRequest, Audits
 from weir.rounds.channels import Channel, discard
 from weir.rounds.contacts import Contact, Heard
 from weir.rounds.delivery import Block
@@ -38,9 +39,9 @@ from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.parties import Party, parties
 from weir.rounds.readiness import Readiness
 from weir.rounds.retention import Retention
-from weir.rounds.supervision import CORES_FOR, SILENT_AFTER
+from weir.rounds.supervision import CORES_FOR
 from weir.rounds.threads import spawn
-from weir.rounds.units import NEW, RUNNING, Unit
+from weir.rounds.units import RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
@@ -51,7 +52,6 @@ from weir.sweeping.order import Asked
 from weir.warehouse.store import ViewStore
 
 log = logging.getLogger("weir")
-Auditor = Callable[[MaintainedView, Frames], None]
 LAST_PATIENCE = 20.0  # seconds that the end waits for those at work
 MOST_WRITES = 2  # of one unit under way; then it has to wait with more
 MOST_LOADS = 2  # at a time: each reads whole tables
@@ -98,7 +98,9 @@ class Engine:
         self.retention = Retention(units)
         self.answering = Answering(spark, self.schemas, settings.tasks, settings.host)
         self.writer = Writer(spark)
+        self.audits = Audits(channels)
         self.rounds = 0
+        self.ended = False
         self._parties: list[Party] = []
 
     def admit(self, units: Sequence[Unit], channels: Mapping[str, Channel]) -> None:
@@ -113,22 +115,20 @@ class Engine:
     def asked(self) -> Asked:
         return self.answering.asked
 
-    def round(self, audits: Mapping[str, Auditor] | None = None) -> RoundReport:
-        """One round. ``audits``: for the view of that name, what to do with its tables as the snapshots show them."""
+    def round(self) -> RoundReport:
+        """One round."""
         began, report = time.monotonic(), RoundReport()
-        if audits:
-            self._wait_for_work(audits)
         self.writer.collect(self.units)
         self._take_back(report)
         self.readiness.revive(self.writer.busy)
-        holds = self._ask_all(audits or {})
+        holds = self._ask_all()
         try:
             points.reach(points.AFTER_VISIT)
-            self._set_out(holds, audits or {})
+            self._set_out(holds)
         finally:
             for hold in holds.values():
                 hold.leave()
-        self._wait_for_parties(audits or {})
+        self._wait_for_parties()
         self._call_off_the_hanging()
         self._take_back(report)
         self.rounds += 1
@@ -137,34 +137,34 @@ class Engine:
 
     # -- asking the sources --------------------------------------------------------------------------------------------
 
-    def _ask_all(self, audits: Mapping[str, Auditor]) -> dict[str, Hold]:
+    def _ask_all(self) -> dict[str, Hold]:
         """Asks every source, all at once; gives out what is heard, and returns the snapshots that are held.
 
         Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
         """
         channels = self.readiness.needed_channels()
-        patience = SILENT_AFTER if audits else self.settings.patience
         for channel in channels:
             if channel.pending is None and (channel.followed or channel.may_be_tried):
                 channel.ask(self.readiness.contact(channel, self.retention.needed(channel.name)))
-        holds = self._hear(channels, patience)
+        holds = self._hear(channels)
         wanting = {
             source
             for unit in self.readiness.idle()
-            if unit.has_work or self._is_audited(unit, audits)
+            if unit.has_work or self.audits.wants(unit)
             for source in unit.sources
         }
         later = [self.channels[name] for name in wanting - holds.keys() if self._heard(self.channels[name])]
         for channel in later:
             channel.ask(self.readiness.contact(channel, channel.acknowledged, lock=True))
-        return holds | self._hear(later, patience)
+        return holds | self._hear(later)
 
     @staticmethod
     def _heard(channel: Channel) -> bool:
         return channel.followed and channel.pending is None
 
-    def _hear(self, channels: Iterable[Channel], patience: float) -> dict[str, Hold]:
+    def _hear(self, channels: Iterable[Channel]) -> dict[str, Hold]:
         """Waits a moment for the contacts under way; those that were late already are not waited for again."""
+        patience = self.settings.patience
         asked = [channel for channel in channels if channel.pending is not None]
         prompt = [channel.pending for channel in asked if channel.silent_for < patience]
         wait([future for future in prompt if future is not None], patience)
@@ -206,28 +206,30 @@ class Engine:
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
-    def _set_out(self, holds: Mapping[str, Hold], audits: Mapping[str, Auditor]) -> None:
+    def _set_out(self, holds: Mapping[str, Hold]) -> None:
         """Units with work, whose sources were all heard in this round."""
         able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
-        working = [unit for unit in able if unit.has_work or self._is_audited(unit, audits)]
+        working = self.audits.gathered(self.units, able)
+        working += [unit for unit in able if unit.has_work and not self._waits_for_audit(unit)]
         new = [unit for unit in working if unit.needs_load]
         working = [unit for unit in working if not unit.needs_load] + new[: self._more_loads()]
         for units in parties(working):
             shared = {source: holds[source].join() for source in units[0].sources}
             seen = min(self.channels[source].asked_at for source in shared)
             loads = any(unit.needs_load for unit in units)
-            party = Party(units, {unit.name: unit.hand_over() for unit in units}, shared, seen, loads)
+            audits = {unit.name: self.audits.of(unit) for unit in units}
+            party = Party(units, {unit.name: unit.hand_over() for unit in units}, shared, seen, loads, audits)
             for unit in units:
                 unit.at_work = True
-            party.done = spawn(f"weir-{units[0].name}", partial(self._work, party, audits))
+            party.done = spawn(f"weir-{units[0].name}", partial(self._work, party))
             self._parties.append(party)
         for unit in self.readiness.live_units():
             if unit.inbox_bytes > MOST_INBOX and self._is_held_up(unit):
                 unit.inbox.clear()
                 unit.interrupt("more has come meanwhile than is kept in memory; it is delivered again")
         for unit in self.readiness.idle():
-            if not unit.has_work:
+            if not unit.has_work and not self.audits.stands_still(unit):
                 self._pass_over(unit)
 
     def _more_loads(self) -> int:
@@ -236,10 +238,14 @@ class Engine:
         alive = [party for party in loading if not any(self.channels[source].silent for source in party.holds)]
         return max(MOST_LOADS - len(alive), 0)
 
+    def _waits_for_audit(self, unit: Unit) -> bool:
+        """Until the others of its audit can set out too, or it is compared."""
+        return self.audits.stands_still(unit) or (self.audits.wants(unit) and not unit.needs_load)
+
     def _is_held_up(self, unit: Unit) -> bool:
-        """By its own work, by its writes, or by a source that says nothing."""
+        """By its own work, by its writes, by an audit, or by a source that says nothing."""
         silent = any(self.channels[source].silent for source in unit.sources)
-        return unit.at_work or silent or self.writer.under_way(unit) >= MOST_WRITES
+        return unit.at_work or silent or self._waits_for_audit(unit) or self.writer.under_way(unit) >= MOST_WRITES
 
     def _pass_over(self, unit: Unit) -> None:
         """Nothing concerns it: it has received all that came, and is where its sources are."""
@@ -249,7 +255,7 @@ class Engine:
         if not unit.holds_back:
             self._write(unit, min(self.channels[source].asked_at for source in unit.sources))
 
-    def _work(self, party: Party, audits: Mapping[str, Auditor]) -> None:
+    def _work(self, party: Party) -> None:
         """In a thread of its own. Loads share the cores among themselves; every other party has its share."""
         share_cores(self.spark, "loads" if party.loads else party.units[0].name, party.work)
         try:
@@ -260,7 +266,7 @@ class Engine:
                     party.problems[unit.name] = problem
             self.answering.run_to_rest(party)
             for unit in party.well:
-                self._audit(unit, party, audits)
+                self._audit(unit, party)
         finally:
             party.disperse()
 
@@ -274,18 +280,11 @@ class Engine:
         unit.receive(blocks)
         party.transactions += unit.transactions - before
 
-    def _wait_for_parties(self, audits: Mapping[str, Auditor]) -> None:
-        """A moment; for those that were late already none, for those that are audited until they are done."""
+    def _wait_for_parties(self) -> None:
+        """A moment; for those that were late already none."""
         wait([party.done for party in self._parties if not party.late], self.settings.patience)
-        wait([party.done for party in self._parties if any(self._is_audited(unit, audits) for unit in party.units)])
         for party in self._parties:
             party.late = True
-
-    def _wait_for_work(self, audits: Mapping[str, Auditor]) -> None:
-        """Until the units that are to be audited are at rest, and what they have found is written."""
-        wait([party.done for party in self._parties if any(self._is_audited(unit, audits) for unit in party.units)])
-        self._take_back(RoundReport())
-        self.writer.flush(self.units)
 
     def _call_off_the_hanging(self) -> None:
         """Tasks that wait for a source which says nothing must not keep the cores from everybody else.
@@ -297,13 +296,9 @@ class Engine:
             silent = [name for name in party.holds if self.channels[name].silent_for > CORES_FOR.first]
             if silent and time.monotonic() - party.began > patience:
                 party.began = time.monotonic()
-                party.called_off = f"waits for source {silent[0]}: {self.channels[silent[0]].silence}"
+                party.called_off = self.channels[silent[0]].awaited
                 log.warning("view %s: its work is called off; it %s", party.units[0].name, party.called_off)
                 spawn("weir-call-off", partial(call_off, self.spark, party.work))
-
-    @staticmethod
-    def _is_audited(unit: Unit, audits: Mapping[str, Auditor]) -> bool:
-        return any(view.name in audits for view in unit.views)
 
     def _take_back(self, report: RoundReport) -> None:
         """Those that have come back: what went wrong, and what is to be written."""
@@ -355,13 +350,23 @@ class Engine:
         schemas = needed_schemas(view.view for view in unit.views)
         return HeldTables(self.spark, party.holds, schemas, self.settings.scratch, plainly)
 
-    def _audit(self, unit: Unit, party: Party, audits: Mapping[str, Auditor]) -> None:
+    def _audit(self, unit: Unit, party: Party) -> None:
         """Hands the tables as the held snapshots show them, read plainly, to whoever wants to compare a view."""
-        wanted = [view for view in unit.views if view.name in audits]
-        if wanted and unit.state == RUNNING:
-            with self._tables(unit, party, plainly=True) as tables:
-                for view in wanted:
-                    audits[view.name](view, tables)
+        for request in party.audits.get(unit.name, ()):
+            wanted = [view for view in unit.views if view.name in request.names]
+            try:
+                with self._tables(unit, party, plainly=True) as tables:
+                    for view in wanted:
+                        request.keep(view, tables)
+            except Exception as problem:
+                request.problems |= {view.name: explained(problem, view.name) for view in wanted}
+
+    def has_audited(self, request: AuditRequest) -> bool:
+        """Whether its views can be compared: what they have received is written, and they stand still."""
+        if request.gone is None:
+            return False
+        units = [unit for unit in self.units if unit.name in request.gone]
+        return all(not unit.at_work and not self.writer.under_way(unit) for unit in units)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -381,13 +386,6 @@ class Engine:
         return unit.positions != unit.durable and time.time() - unit.committed_at > self.settings.idle_commit
 
     # -- the end -------------------------------------------------------------------------------------------------------
-
-    def settle(self, names: Iterable[str]) -> None:
-        """Rounds until these views are at rest, or have to wait, or cannot go on: what is not loaded yet is loaded."""
-        units = [unit for unit in self.units if any(view.name in set(names) for view in unit.views)]
-        while any(unit.at_work or unit.state == NEW for unit in units):
-            if not self.round().busy:
-                time.sleep(self.settings.poll)
 
     def flush(self) -> None:
         """Waits until everybody is back and everything is written, and tells the sources."""
@@ -413,6 +411,7 @@ class Engine:
         self.writer.flush(self.units, LAST_PATIENCE)
 
     def close(self) -> None:
+        self.ended = True
         try:
             self._wait_for_the_last()
         finally:

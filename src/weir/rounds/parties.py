@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from weir.rounds.audits import AuditRequest
 from weir.rounds.delivery import Block
 from weir.rounds.holds import Hold
 from weir.rounds.units import Unit
@@ -29,6 +30,7 @@ class Party:
     holds: Mapping[str, Hold]  # by source
     seen: float  # when the sources were asked for what it is handed over
     loads: bool = False  # its one unit is to be loaded
+    audits: Mapping[str, Sequence[AuditRequest]] = field(default_factory=dict)  # by unit: who wants to see its tables
     began: float = field(default_factory=time.monotonic)
     late: bool = False
     called_off: str = ""  # why: what its units wait for

@@ -40,6 +40,7 @@ _APPLICATION = {
 }
 _LOCAL_DIR, _JAVA_OPTIONS = "spark.local.dir", "spark.driver.extraJavaOptions"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_DAEMON = {"spark.python.daemon.module": "weir.rounds.daemon"}  # another machine's Python may get Weir with its tasks
 
 
 _USUAL = (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, None)
@@ -158,7 +159,7 @@ def _start(
     builder = SparkSession.builder.master(master).appName(name)
     wanted = dict(settings)
     if master.startswith("local"):
-        wanted = {**_LOOPBACK, **wanted, **_private_place(wanted)}
+        wanted = {**_LOOPBACK, **_DAEMON, **wanted, **_private_place(wanted)}
     for key, value in {**_APPLICATION, **wanted}.items():
         builder = builder.config(key, value)
     try:
