@@ -67,8 +67,8 @@ class Pulse:
     def __init__(self, spark: SparkSession) -> None:
         gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
         self._java = getattr(gateway, "proc", None)
-        server = getattr(getattr(spark, "_client", None), "_builder", None)
-        self._endpoint: str | None = getattr(server, "endpoint", None)
+        self._client = getattr(spark, "_client", None)
+        self._endpoint: str | None = getattr(getattr(self._client, "_builder", None), "endpoint", None)
         self._refusals, self._look_at = 0, 0.0
 
     def check(self) -> None:
@@ -82,6 +82,7 @@ class Pulse:
             self._look_at = time.monotonic() + _LOOK_SECONDS
             self._refusals = self._refusals + 1 if _refuses(self._endpoint) else 0
             if self._refusals == _MOST_REFUSALS:
+                self._client.close()  # it would say goodbye when the process ends, for ten minutes
                 raise SparkGone(f"Spark has ended: the server at {self._endpoint} lets nobody in; {_GO_ON}")
 
 
