@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.operation.test_damaged_tables import cut, log_of
 from tests.runtime.shop import Shop, wait_until
+from weir.algebra.errors import WeirError
 from weir.cli.main import app
 from weir.operation import audit as audit_module
 from weir.operation.audit import NotAudited
@@ -42,9 +43,8 @@ def shows(shop: Shop, name: str, rows: int) -> bool:
     return seen(shop, name) == rows
 
 
-def test_others_go_on_during_an_audit(open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One view is being audited, for long; the other one follows its source, the audited one afterwards."""
-    shop = two_views(open_shop)
+def slow_audits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """They tell that they have begun, and end when they are told to."""
     began, ending = threading.Event(), threading.Event()
     real = audit_module.value_by_definition
 
@@ -54,6 +54,13 @@ def test_others_go_on_during_an_audit(open_shop: OpenShop, monkeypatch: pytest.M
         return real(*arguments)
 
     monkeypatch.setattr(audit_module, "value_by_definition", slow)
+    return began, ending
+
+
+def test_others_go_on_during_an_audit(open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One view is being audited, for long; the other one follows its source, the audited one afterwards."""
+    shop = two_views(open_shop)
+    began, ending = slow_audits(monkeypatch)
     shop.warehouse.start()
     try:
         auditing = spawn("auditing", lambda: shop.audit("customers"))
@@ -100,6 +107,24 @@ def test_two_audits_of_one_view(open_shop: OpenShop) -> None:
             assert [str(audit) for audit in each.result(120) if not audit.clean] == []
     finally:
         shop.warehouse.stop()
+
+
+def test_the_run_ends_during_an_audit(open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked is told; nobody makes a round of what has ended."""
+    shop = two_views(open_shop)
+    began, ending = slow_audits(monkeypatch)
+    shop.warehouse.start()
+    engine = shop.warehouse.engine
+    assert engine is not None
+    auditing = spawn("auditing", lambda: shop.audit("customers"))
+    assert began.wait(60)
+    stopping = spawn("stopping", shop.warehouse.stop)
+    wait_until(lambda: engine.ended)
+    ending.set()
+    with pytest.raises(WeirError, match="the warehouse's run has ended during the audit; ask again"):
+        auditing.result(60)
+    stopping.result(60)
+    assert shop.audit("customers").clean
 
 
 def test_what_can_be_audited_is(open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,6 +264,8 @@ class Warehouse:
             self._thread = None
         if self._engine is not None:
             engine, self._engine = self._engine, None
+            with self._turn:
+                engine.ended = True  # whoever waits for an audit makes no more rounds
             self._resources.callback(engine.close)  # the first to be closed
         self._resources.close()
         self._stopping.clear()

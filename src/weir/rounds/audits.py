@@ -1,13 +1,13 @@
 """Audits that are asked for while rounds go on: all views of one are compared at one vector, and nobody else waits.
 
-The units concerned gather: whoever comes back from work rests until all of them can set out in the same round. From
-then on they stand still until the comparison is done. Who cannot come (it waits, it has failed, a source of its says
-nothing) is left out.
+The units concerned gather: when all of them are loaded, whoever comes back from work rests until all can set out in the
+same round. From then on they stand still until the comparison is done. Who cannot come (it waits, it has failed, a
+source of its says nothing) is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.rounds.channels import Channel
@@ -38,10 +38,14 @@ class Audits:
     """Those that are not done yet."""
 
     channels: Mapping[str, Channel]
+    units: Sequence[Unit]
     requests: list[AuditRequest] = field(default_factory=list)
 
-    def can_come(self, unit: Unit) -> bool:
-        """Whether it will be able to set out, sooner or later."""
+    def _coming(self, request: AuditRequest) -> list[Unit]:
+        """Those that will be able to set out, sooner or later."""
+        return [unit for unit in self.units if request.concerns(unit) and self._can_come(unit)]
+
+    def _can_come(self, unit: Unit) -> bool:
         silent = any(self.channels[source].silent for source in unit.sources)
         return not silent and not unit.is_last and (unit.at_work or unit.state in (NEW, RUNNING))
 
@@ -49,15 +53,20 @@ class Audits:
         """Whether it is to set out, though it may have nothing to do."""
         return any(request.gone is None and request.concerns(unit) for request in self.requests)
 
+    def rests(self, unit: Unit) -> bool:
+        """Whether it is to wait for the others; not for one that is still being loaded."""
+        asking = [request for request in self.requests if request.gone is None and request.concerns(unit)]
+        return any(all(other.state != NEW for other in self._coming(request)) for request in asking)
+
     def stands_still(self, unit: Unit) -> bool:
         """Whether it has set out, and is not compared yet."""
         return any(request.gone is not None and unit.name in request.gone for request in self.requests)
 
-    def gathered(self, units: Iterable[Unit], able: Collection[Unit]) -> list[Unit]:
+    def gathered(self, able: Collection[Unit]) -> list[Unit]:
         """Those that set out for an audit now; others of ``able`` may have to wait for the rest of theirs."""
         ready: list[Unit] = []
         for request in self.requests:
-            coming = [unit for unit in units if request.concerns(unit) and self.can_come(unit)]
+            coming = self._coming(request)
             free = all(unit in able and not unit.needs_load and not self.stands_still(unit) for unit in coming)
             if request.gone is None and free:
                 request.gone = {unit.name for unit in coming}

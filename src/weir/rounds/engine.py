@@ -98,7 +98,7 @@ class Engine:
         self.retention = Retention(units)
         self.answering = Answering(spark, self.schemas, settings.tasks, settings.host)
         self.writer = Writer(spark)
-        self.audits = Audits(channels)
+        self.audits = Audits(channels, units)
         self.rounds = 0
         self.ended = False
         self._parties: list[Party] = []
@@ -210,7 +210,7 @@ class Engine:
         """Units with work, whose sources were all heard in this round."""
         able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
-        working = self.audits.gathered(self.units, able)
+        working = self.audits.gathered(able)
         working += [unit for unit in able if unit.has_work and not self._waits_for_audit(unit)]
         new = [unit for unit in working if unit.needs_load]
         working = [unit for unit in working if not unit.needs_load] + new[: self._more_loads()]
@@ -240,7 +240,7 @@ class Engine:
 
     def _waits_for_audit(self, unit: Unit) -> bool:
         """Until the others of its audit can set out too, or it is compared."""
-        return self.audits.stands_still(unit) or (self.audits.wants(unit) and not unit.needs_load)
+        return self.audits.stands_still(unit) or (self.audits.rests(unit) and not unit.needs_load)
 
     def _is_held_up(self, unit: Unit) -> bool:
         """By its own work, by its writes, by an audit, or by a source that says nothing."""
@@ -411,7 +411,6 @@ class Engine:
         self.writer.flush(self.units, LAST_PATIENCE)
 
     def close(self) -> None:
-        self.ended = True
         try:
             self._wait_for_the_last()
         finally:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -67,7 +68,7 @@ class Pulse:
     def __init__(self, spark: SparkSession) -> None:
         gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
         self._java = getattr(gateway, "proc", None)
-        self._client = getattr(spark, "_client", None)
+        self._client: Any = getattr(spark, "_client", None)
         self._endpoint: str | None = getattr(getattr(self._client, "_builder", None), "endpoint", None)
         self._refusals, self._look_at = 0, 0.0
 
