@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from weir.algebra.errors import WeirError
 from weir.sources.source import LoadAgain, SchemaChanged, SourceError
-from weir.sweeping.failures import SourceFailed, asking, explained, writing_letters
+from weir.sweeping.failures import SourceFailed, Unforeseen, asking, explained, writing_letters
 
 PROBLEMS = {
     "a source whose log is gone": (LoadAgain("crm: the slot is gone\nsecond line: «ü»"), "crm"),
@@ -46,10 +46,11 @@ def test_a_failure_is_told_by_type(name: str) -> None:
 
 
 def test_whatever_else_fails_names_what_was_done() -> None:
-    """A bug in a task is no source's fault, and one line says what it was."""
+    """A bug in a task is no source's fault, nor a known trouble of the view; one line says what it was."""
     told = explained(RuntimeError(str(caught(MemoryError("no more"), ""))), "lines")
-    assert (type(told), str(told)) == (WeirError, "lines: MemoryError: no more")
-    assert str(explained(RuntimeError("\n  Executor lost\nmore"), "lines")) == "lines: Executor lost"
+    assert (type(told), str(told)) == (Unforeseen, "lines: MemoryError: no more")
+    lost = explained(RuntimeError("\n  Executor lost\nmore"), "lines")
+    assert (type(lost), str(lost)) == (Unforeseen, "lines: Executor lost")
 
 
 def test_the_source_that_was_asked_first_is_to_blame() -> None:
