@@ -42,7 +42,7 @@ from weir.spark.frame_bag import without_minus_zero
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
 
-Turn = AbstractContextManager[Any]  # whoever makes a round is inside
+RoundTurn = AbstractContextManager[Any]  # whoever makes a round is inside
 _SAMPLES = 10
 _COUNT, _EXPECTED = "count", "expected"
 
@@ -83,7 +83,7 @@ class NotAudited(WeirError):
         self.problems, self.found = problems, found
 
 
-def audited(engine: Engine, names: Sequence[str], turn: Turn) -> tuple[list[Audit], dict[str, str]]:
+def audited(engine: Engine, names: Sequence[str], turn: RoundTurn) -> tuple[list[Audit], dict[str, str]]:
     """The audits of these views, and why there is none of some. Rounds are made until all are compared, each with the
     turn taken: others may make rounds meanwhile.
     """
@@ -112,7 +112,7 @@ def audited(engine: Engine, names: Sequence[str], turn: Turn) -> tuple[list[Audi
 
 
 @contextmanager
-def _standing_still(engine: Engine, request: AuditRequest, turn: Turn) -> Iterator[AuditRequest]:
+def _standing_still(engine: Engine, request: AuditRequest, turn: RoundTurn) -> Iterator[AuditRequest]:
     """Inside, the request's views are where the tables were taken."""
     with turn:
         engine.audits.requests.append(request)

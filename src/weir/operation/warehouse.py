@@ -190,7 +190,7 @@ class Warehouse:
             pulse.check()
             with self._turn:
                 self._admit(engine)
-                report = engine.round()
+                report = engine.round(hurry=until_caught_up)
             self._tell(on_round, report)
             if until_caught_up and self._caught_up(engine, asked, report):
                 break
@@ -227,10 +227,13 @@ class Warehouse:
         return Channel(self.sources[source].owned_by(self._owner), self.spark)
 
     def _pause(self, report: RoundReport, gather: bool) -> None:
-        """``gather``: until changes may have gathered for a larger batch; not for who waits for the end."""
+        """``gather``: until changes may have gathered for a larger batch; not for who waits for the end, nor while
+        somebody is at work or waited for: what becomes of him is looked after all the time.
+        """
         if self._guests:
             time.sleep(0.01)  # locks are not fair
-        wait = max(self.run_keys.max_age if gather else 0.0, 0.0 if report.busy else self.run_keys.poll)
+        gathering = self.run_keys.max_age if gather and report.settled else 0.0
+        wait = max(gathering, 0.0 if report.busy else self.run_keys.poll)
         if wait:
             self._stopping.wait(max(wait - report.seconds, 0.0) if report.busy else wait)
 

@@ -30,6 +30,7 @@ class AuditRequest:
     problems: dict[str, Exception] = field(default_factory=dict)  # by view
 
     def concerns(self, unit: Unit) -> bool:
+        """Whether one of its views is to be compared."""
         return any(view.name in self.names for view in unit.views)
 
 

@@ -41,7 +41,7 @@ from weir.rounds.readiness import Readiness
 from weir.rounds.retention import Retention
 from weir.rounds.supervision import CORES_FOR
 from weir.rounds.threads import spawn
-from weir.rounds.units import RUNNING, Unit
+from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
 from weir.rounds.whole_states import WholeStates
 from weir.rounds.writer import UnitWrite, Writer, commit_together
@@ -62,7 +62,7 @@ MOST_INBOX = 64 << 20  # bytes that are kept for a unit at work; beyond that the
 class Settings:
     """How rounds are formed."""
 
-    max_age: float = 0.0
+    max_age: float = 0.0  # seconds after which a unit that had set out may do so again, unless somebody is in a hurry
     poll: float = 0.05
     tasks: int = 2
     idle_commit: float = 60.0  # seconds after which positions are committed though nothing has changed
@@ -79,6 +79,7 @@ class RoundReport:
     loaded: list[str] = field(default_factory=list)
     seconds: float = 0.0
     working: bool = False  # somebody is still at work
+    settled: bool = False  # nobody is at work or waits for anything
 
     @property
     def busy(self) -> bool:
@@ -115,16 +116,16 @@ class Engine:
     def asked(self) -> Asked:
         return self.answering.asked
 
-    def round(self) -> RoundReport:
-        """One round."""
+    def round(self, hurry: bool = False) -> RoundReport:
+        """One round. ``hurry``: changes need not gather (``max_age``)."""
         began, report = time.monotonic(), RoundReport()
         self.writer.collect(self.units)
         self._take_back(report)
         self.readiness.revive(self.writer.busy)
-        holds = self._ask_all()
+        holds = self._ask_all(hurry)
         try:
             points.reach(points.AFTER_VISIT)
-            self._set_out(holds)
+            self._set_out(holds, hurry)
         finally:
             for hold in holds.values():
                 hold.leave()
@@ -133,11 +134,18 @@ class Engine:
         self._take_back(report)
         self.rounds += 1
         report.seconds, report.working = time.monotonic() - began, bool(self._parties)
+        report.settled = self._is_settled()
         return report
+
+    def _is_settled(self) -> bool:
+        heard = all(channel.pending is None for channel in self.readiness.needed_channels())
+        return heard and all(
+            unit.state == RUNNING and not unit.at_work and not unit.has_work for unit in self.readiness.live_units()
+        )
 
     # -- asking the sources --------------------------------------------------------------------------------------------
 
-    def _ask_all(self) -> dict[str, Hold]:
+    def _ask_all(self, hurry: bool) -> dict[str, Hold]:
         """Asks every source, all at once; gives out what is heard, and returns the snapshots that are held.
 
         Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
@@ -150,7 +158,7 @@ class Engine:
         wanting = {
             source
             for unit in self.readiness.idle()
-            if unit.has_work or self.audits.wants(unit)
+            if self._has_due_work(unit, hurry) or self.audits.wants(unit)
             for source in unit.sources
         }
         later = [self.channels[name] for name in wanting - holds.keys() if self._heard(self.channels[name])]
@@ -206,12 +214,12 @@ class Engine:
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
-    def _set_out(self, holds: Mapping[str, Hold]) -> None:
+    def _set_out(self, holds: Mapping[str, Hold], hurry: bool) -> None:
         """Units with work, whose sources were all heard in this round."""
         able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
         working = self.audits.gathered(able)
-        working += [unit for unit in able if unit.has_work and not self._waits_for_audit(unit)]
+        working += [unit for unit in able if self._has_due_work(unit, hurry) and not self._waits_for_audit(unit)]
         new = [unit for unit in working if unit.needs_load]
         working = [unit for unit in working if not unit.needs_load] + new[: self._more_loads()]
         for units in parties(working):
@@ -221,7 +229,7 @@ class Engine:
             audits = {unit.name: self.audits.of(unit) for unit in units}
             party = Party(units, {unit.name: unit.hand_over() for unit in units}, shared, seen, loads, audits)
             for unit in units:
-                unit.at_work = True
+                unit.at_work, unit.set_out_at = True, time.monotonic()
             party.done = spawn(f"weir-{units[0].name}", partial(self._work, party))
             self._parties.append(party)
         for unit in self.readiness.live_units():
@@ -231,6 +239,11 @@ class Engine:
         for unit in self.readiness.idle():
             if not unit.has_work and not self.audits.stands_still(unit):
                 self._pass_over(unit)
+
+    def _has_due_work(self, unit: Unit, hurry: bool) -> bool:
+        """Whether it has something to do, and changes have gathered for long enough."""
+        gathered = hurry or unit.state == NEW or unit.inbox_bytes > MOST_INBOX
+        return unit.has_work and (gathered or time.monotonic() - unit.set_out_at >= self.settings.max_age)
 
     def _more_loads(self) -> int:
         """How many may begin now. One that hangs at a silent source does not count."""
@@ -287,18 +300,23 @@ class Engine:
             party.late = True
 
     def _call_off_the_hanging(self) -> None:
-        """Tasks that wait for a source which says nothing must not keep the cores from everybody else.
+        """Tasks that wait for a source which says nothing must not keep the cores from others that need them.
 
         It may only be slow: so the next time the same work gets twice as long.
         """
-        for party in self._parties:
-            patience = CORES_FOR.after(1 + max(unit.called_off for unit in party.units))
-            silent = [name for name in party.holds if self.channels[name].silent_for > CORES_FOR.first]
-            if silent and time.monotonic() - party.began > patience:
-                party.began = time.monotonic()
-                party.called_off = self.channels[silent[0]].awaited
+        hanging = [(party, silent) for party in self._parties if (silent := self._silent_source(party)) is not None]
+        well = [party for party in self._parties if self._silent_source(party) is None]
+        if not self.writer.busy and all(party.age < CORES_FOR.first for party in well):
+            return
+        for party, silent in hanging:
+            if party.age > CORES_FOR.after(1 + max(unit.called_off for unit in party.units)):
+                party.began, party.called_off = time.monotonic(), silent.awaited
                 log.warning("view %s: its work is called off; it %s", party.units[0].name, party.called_off)
                 spawn("weir-call-off", partial(call_off, self.spark, party.work))
+
+    def _silent_source(self, party: Party) -> Channel | None:
+        channels = [self.channels[name] for name in party.holds]
+        return next((channel for channel in channels if channel.silent_for > CORES_FOR.first), None)
 
     def _take_back(self, report: RoundReport) -> None:
         """Those that have come back: what went wrong, and what is to be written."""

@@ -41,6 +41,11 @@ class Party:
     transactions: int = 0
 
     @property
+    def age(self) -> float:
+        """Seconds since it set out, or was called off."""
+        return time.monotonic() - self.began
+
+    @property
     def work(self) -> str:
         """The name of its Spark jobs."""
         return f"weir-party-{id(self)}"

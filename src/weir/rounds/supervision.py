@@ -54,7 +54,7 @@ class Response:
 SOURCE_PAUSES = Pauses(0.4, 30.0)
 TASK_PAUSES = Pauses(0.5, 4.0, times=4)
 STORE_PAUSES = Pauses(2.0, 2.0)
-CORES_FOR = Pauses(2.0, 3600.0)  # seconds for which work at a source that does not answer may keep the cores
+CORES_FOR = Pauses(1.0, 3600.0)  # seconds for which work at a source that does not answer keeps the cores from others
 
 SOURCE_DOWN = Response(
     "source", "refuses or drops its connections, is killed, is restarted",

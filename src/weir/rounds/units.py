@@ -53,6 +53,7 @@ class Unit:
     ahead: set[str] = field(default_factory=set)  # sources that deliver again what it has
     inbox: dict[str, Block] = field(default_factory=dict)  # by source: what was delivered since
     at_work: bool = False
+    set_out_at: float = float("-inf")  # the last time, by the clock that never goes back
     is_last: bool = False  # the work that it is at: it cannot go on afterwards
     setbacks: int = 0  # in a row: works that failed by nobody's known trouble
     called_off: int = 0  # in a row: works at a source that said nothing
