@@ -10,10 +10,12 @@ has a question any more, and is done. Nothing outside its units is changed by it
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import count
 
 from weir.rounds.audits import AuditRequest
 from weir.rounds.delivery import Block
@@ -31,6 +33,7 @@ class Party:
     seen: float  # when the sources were asked for what it is handed over
     loads: bool = False  # its one unit is to be loaded
     audits: Mapping[str, Sequence[AuditRequest]] = field(default_factory=dict)  # by unit: who wants to see its tables
+    number: int = field(default_factory=count().__next__)
     began: float = field(default_factory=time.monotonic)
     late: bool = False
     called_off: str = ""  # why: what its units wait for
@@ -48,7 +51,7 @@ class Party:
     @property
     def work(self) -> str:
         """The name of its Spark jobs."""
-        return f"weir-party-{id(self)}"
+        return f"weir-party-{os.getpid()}-{self.number}"
 
     @property
     def well(self) -> list[Unit]:
