@@ -51,6 +51,7 @@ class Channel:
         self._tries = 0
         self.asked_at = 0.0  # when the last contact began
         self.heard_at = 0.0  # when the last one was answered, whatever it said
+        self.seen_at = 0.0  # when the last one began that was answered well: what was visible then has been delivered
         self.transactions = 0  # delivered so far, each counted once
         self.furthest = ""  # the position up to which they were
         self.repeating = False  # it goes on from before that
@@ -117,7 +118,8 @@ class Channel:
         (turn, future), self._pending = self._pending, None
         self.heard_at = time.time()
         if turn == self._turn:
-            return future.result()
+            heard, self.seen_at = future.result(), self.asked_at
+            return heard
         if future.exception() is None:
             discard(future.result())
         return None

@@ -3,9 +3,9 @@
 1. Every source is asked in its own thread: its log is read, and a snapshot held up to which it was read. The round
    waits for the answers, but for nobody longer than a moment: who is late is heard in a later round.
 2. What was delivered goes to the inbox of every unit that it may concern, source by source: that is the order of
-   arrival. Units that have something in there, are at rest, and whose sources were all heard in this round, set out in
-   parties, each in a thread of its own (``parties``). Their questions are answered in the held snapshots, so whatever
-   an answer shows has been delivered before it: the promise the algorithms stand on.
+   arrival. Units that are at rest, have something in there, and of every source a snapshot that shows just what it has
+   delivered, set out in parties, each in a thread of its own (``parties``). Their questions are answered in the held
+   snapshots, so whatever an answer shows has been delivered before it: the promise the algorithms stand on.
 3. Who has come back is written, one Delta version per view, in the background. What is durable is acknowledged to the
    sources at the next contact.
 
@@ -125,7 +125,7 @@ class Engine:
         holds = self._ask_all(hurry)
         try:
             points.reach(points.AFTER_VISIT)
-            self._set_out(holds, hurry)
+            self._set_out(hurry)
         finally:
             for hold in holds.values():
                 hold.leave()
@@ -151,20 +151,21 @@ class Engine:
         Where holding makes writers wait for a moment, a plain visit comes first, and the other only if there is work.
         """
         channels = self.readiness.needed_channels()
+        wanting = self._wanting(hurry)
         for channel in channels:
             if channel.pending is None and (channel.followed or channel.may_be_tried):
-                channel.ask(self.readiness.contact(channel, self.retention.needed(channel.name)))
+                needed, lock = self.retention.needed(channel.name), channel.name in wanting
+                channel.ask(self.readiness.contact(channel, needed, lock))
         holds = self._hear(channels)
-        wanting = {
-            source
-            for unit in self.readiness.idle()
-            if self._has_due_work(unit, hurry) or self.audits.wants(unit)
-            for source in unit.sources
-        }
+        wanting = self._wanting(hurry)
         later = [self.channels[name] for name in wanting - holds.keys() if self._heard(self.channels[name])]
         for channel in later:
             channel.ask(self.readiness.contact(channel, channel.acknowledged, lock=True))
         return holds | self._hear(later)
+
+    def _wanting(self, hurry: bool) -> set[str]:
+        """The sources whose snapshots somebody wants to work in now."""
+        return {source for unit in self.readiness.idle() if self._wants_out(unit, hurry) for source in unit.sources}
 
     @staticmethod
     def _heard(channel: Channel) -> bool:
@@ -204,27 +205,31 @@ class Engine:
             channel.furthest = visit.position
         channel.retained = heard.retained or channel.retained
         block = Block(channel.name, visit, self.schemas)
+        hold = None if visit.held is None else self.answering.holds.add(Hold(channel.name, visit.held))
         for unit in self.readiness.units_of(channel.name):
             if unit.name in heard.ahead:  # it has all of this, and more
                 unit.ahead.add(channel.name)
+                unit.let_go(channel.name)
                 continue
             unit.ahead.discard(channel.name)
-            unit.give(block.without(heard.known.get(unit.name, ())))
-        return None if visit.held is None else self.answering.holds.add(Hold(channel.name, visit.held))
+            unit.give(block.without(heard.known.get(unit.name, ())), hold)
+        return hold
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
-    def _set_out(self, holds: Mapping[str, Hold], hurry: bool) -> None:
-        """Units with work, whose sources were all heard in this round."""
-        able = [unit for unit in self.readiness.idle() if not unit.ahead and all(s in holds for s in unit.sources)]
+    def _set_out(self, hurry: bool) -> None:
+        """Units with work, for which a snapshot of each of their sources is held."""
+        able = [unit for unit in self.readiness.idle() if not unit.ahead and len(unit.holds) == len(unit.sources)]
         able = [unit for unit in able if self.writer.under_way(unit) < (1 if unit.needs_load else MOST_WRITES)]
         working = self.audits.gathered(able)
-        working += [unit for unit in able if self._has_due_work(unit, hurry) and not self._waits_for_audit(unit)]
+        working += [unit for unit in able if self._wants_out(unit, hurry) and not self._waits_for_audit(unit)]
         new = [unit for unit in working if unit.needs_load]
         working = [unit for unit in working if not unit.needs_load] + new[: self._more_loads()]
         for units in parties(working):
-            shared = {source: holds[source].join() for source in units[0].sources}
-            seen = min(self.channels[source].asked_at for source in shared)
+            shared = units[0].take_holds()
+            for unit in units[1:]:
+                unit.let_go()  # the same ones
+            seen = min(self.channels[source].seen_at for source in shared)
             loads = any(unit.needs_load for unit in units)
             audits = {unit.name: self.audits.of(unit) for unit in units}
             party = Party(units, {unit.name: unit.hand_over() for unit in units}, shared, seen, loads, audits)
@@ -239,6 +244,12 @@ class Engine:
         for unit in self.readiness.idle():
             if not unit.has_work and not self.audits.stands_still(unit):
                 self._pass_over(unit)
+            if not self._wants_out(unit, hurry):
+                unit.let_go()
+
+    def _wants_out(self, unit: Unit, hurry: bool) -> bool:
+        """Whether it waits for nothing but snapshots."""
+        return self.audits.wants(unit) or (self._has_due_work(unit, hurry) and not self.audits.stands_still(unit))
 
     def _has_due_work(self, unit: Unit, hurry: bool) -> bool:
         """Whether it has something to do, and changes have gathered for long enough."""
@@ -266,7 +277,7 @@ class Engine:
             return
         unit.hand_over()
         if not unit.holds_back:
-            self._write(unit, min(self.channels[source].asked_at for source in unit.sources))
+            self._write(unit, min(self.channels[source].seen_at for source in unit.sources))
 
     def _work(self, party: Party) -> None:
         """In a thread of its own. Loads share the cores among themselves; every other party has its share."""
@@ -434,6 +445,8 @@ class Engine:
         finally:
             for party in self._parties:
                 party.abandoned = True
+            for unit in self.units:
+                unit.let_go()
             self.answering.close()
             for channel in self.channels.values():
                 channel.close()

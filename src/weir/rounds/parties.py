@@ -68,7 +68,8 @@ def parties(units: Iterable[Unit]) -> list[list[Unit]]:
     """Who goes with whom."""
     together: dict[object, list[Unit]] = {}
     for unit in units:
-        together.setdefault(frozenset(unit.sources) if _follows(unit) else unit.name, []).append(unit)
+        held = frozenset(hold.number for hold in unit.holds.values())
+        together.setdefault(held if _follows(unit) else unit.name, []).append(unit)
     return list(together.values())
 
 

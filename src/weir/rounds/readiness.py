@@ -74,7 +74,7 @@ class Readiness:
         """What it has delivered and nobody has received yet will come again."""
         channel.reopen()
         for unit in self.units_of(channel.name):
-            unit.inbox.pop(channel.name, None)
+            unit.give_back(channel.name)
 
     # -- contacts ------------------------------------------------------------------------------------------------------
 

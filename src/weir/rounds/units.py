@@ -24,6 +24,7 @@ from weir.life import Life, LifeTable
 from weir.messages import Position
 from weir.rounds.conversation import Conversation
 from weir.rounds.delivery import Block
+from weir.rounds.holds import Hold
 from weir.rounds.views import MaintainedView
 from weir.sweeping.order import Asked
 from weir.warehouse.errors import StoreError
@@ -52,6 +53,7 @@ class Unit:
     durable: dict[str, Position] = field(default_factory=dict)  # of its last commit
     ahead: set[str] = field(default_factory=set)  # sources that deliver again what it has
     inbox: dict[str, Block] = field(default_factory=dict)  # by source: what was delivered since
+    holds: dict[str, Hold] = field(default_factory=dict)  # by source: the snapshot up to which it was, if it is at rest
     at_work: bool = False
     set_out_at: float = float("-inf")  # the last time, by the clock that never goes back
     is_last: bool = False  # the work that it is at: it cannot go on afterwards
@@ -184,6 +186,7 @@ class Unit:
         self.positions = dict(self.durable)
         self.ahead.clear()
         self.inbox.clear()
+        self.let_go()
 
     def end_work(self) -> None:
         """It is not at work any more: what has happened to it meanwhile takes effect."""
@@ -194,11 +197,32 @@ class Unit:
 
     # -- its inbox -----------------------------------------------------------------------------------------------------
 
-    def give(self, block: Block) -> None:
-        """What a source delivers, for the next work; one that is to be loaded will see it in the snapshots."""
+    def give(self, block: Block, hold: Hold | None) -> None:
+        """What a source delivers, for the next work; one that is to be loaded will see it in the snapshots. The
+        snapshot that shows just this much is kept for it while other sources are waited for.
+        """
+        self.let_go(block.source)
         if self.state in (NEW, RUNNING):
             before = self.inbox.get(block.source)
             self.inbox[block.source] = block if before is None else before.followed_by(block)
+            if hold is not None and not self.at_work:
+                self.holds[block.source] = hold.join()
+
+    def give_back(self, source: str) -> None:
+        """What a source has delivered will come again."""
+        self.inbox.pop(source, None)
+        self.let_go(source)
+
+    def let_go(self, *sources: str) -> None:
+        """Of these sources' snapshots, or of all."""
+        for source in sources or tuple(self.holds):
+            if (hold := self.holds.pop(source, None)) is not None:
+                hold.leave()
+
+    def take_holds(self) -> dict[str, Hold]:
+        """For the work that it sets out to."""
+        taken, self.holds = self.holds, {}
+        return taken
 
     @property
     def has_work(self) -> bool:
