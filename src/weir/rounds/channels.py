@@ -50,6 +50,7 @@ class Channel:
         self._retry_at = 0.0
         self._tries = 0
         self.asked_at = 0.0  # when the last contact began
+        self.hung_for = 0.0  # seconds of rounds in which the contact under way was not answered
         self.heard_at = 0.0  # when the last one was answered, whatever it said
         self.seen_at = 0.0  # when the last one began that was answered well: what was visible then has been delivered
         self.transactions = 0  # delivered so far, each counted once
@@ -77,7 +78,7 @@ class Channel:
     def ask(self, contact: Contact) -> None:
         """Begins a contact; there is none under way."""
         assert self._pending is None, f"source {self.name} is being asked"
-        self.asked_at = time.time()
+        self.asked_at, self.hung_for = time.time(), 0.0
         if contact.acknowledging:
             self.acknowledged = contact.needed
         self._pending = self._turn, self.call(contact)

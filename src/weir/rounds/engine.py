@@ -39,7 +39,7 @@ from weir.rounds.loading import Frames, HeldTables, evaluate
 from weir.rounds.parties import Party, parties
 from weir.rounds.readiness import Readiness
 from weir.rounds.retention import Retention
-from weir.rounds.supervision import CORES_FOR
+from weir.rounds.supervision import AUDIT_CORES_FOR, CORES_FOR
 from weir.rounds.threads import spawn
 from weir.rounds.units import NEW, RUNNING, Unit
 from weir.rounds.views import MaintainedView
@@ -102,6 +102,7 @@ class Engine:
         self.audits = Audits(channels, units)
         self.rounds = 0
         self.ended = False
+        self._timed_at = time.monotonic()
         self._parties: list[Party] = []
 
     def admit(self, units: Sequence[Unit], channels: Mapping[str, Channel]) -> None:
@@ -315,19 +316,30 @@ class Engine:
 
         It may only be slow: so the next time the same work gets twice as long.
         """
+        self._time_contacts()
         hanging = [(party, silent) for party in self._parties if (silent := self._silent_source(party)) is not None]
         well = [party for party in self._parties if self._silent_source(party) is None]
         if not self.writer.busy and all(party.age < CORES_FOR.first for party in well):
             return
         for party, silent in hanging:
-            if party.age > CORES_FOR.after(1 + max(unit.called_off for unit in party.units)):
+            patience = CORES_FOR.after(1 + max(unit.called_off for unit in party.units))
+            if party.age > (AUDIT_CORES_FOR if party.is_audited else patience):
                 party.began, party.called_off = time.monotonic(), silent.awaited
                 log.warning("view %s: its work is called off; it %s", party.units[0].name, party.called_off)
                 spawn("weir-call-off", partial(call_off, self.spark, party.work))
 
+    def _time_contacts(self) -> None:
+        """Where this process itself has stood still, no source is to blame: a round counts for a moment at most."""
+        now, before = time.monotonic(), self._timed_at
+        self._timed_at = now
+        for channel in self.channels.values():
+            if channel.silent_for:
+                channel.hung_for += min(now - before, 2 * self.settings.patience)
+
     def _silent_source(self, party: Party) -> Channel | None:
+        patience = AUDIT_CORES_FOR if party.is_audited else CORES_FOR.first
         channels = [self.channels[name] for name in party.holds]
-        return next((channel for channel in channels if channel.silent_for > CORES_FOR.first), None)
+        return next((each for each in channels if each.silent_for > patience and each.hung_for > patience), None)
 
     def _take_back(self, report: RoundReport) -> None:
         """Those that have come back: what went wrong, and what is to be written."""

@@ -44,6 +44,10 @@ class Party:
     transactions: int = 0
 
     @property
+    def is_audited(self) -> bool:
+        return any(self.audits.values())
+
+    @property
     def age(self) -> float:
         """Seconds since it set out, or was called off."""
         return time.monotonic() - self.began

@@ -55,6 +55,7 @@ SOURCE_PAUSES = Pauses(0.4, 30.0)
 TASK_PAUSES = Pauses(0.5, 4.0, times=4)
 STORE_PAUSES = Pauses(2.0, 2.0)
 CORES_FOR = Pauses(1.0, 3600.0)  # seconds for which work at a source that does not answer keeps the cores from others
+AUDIT_CORES_FOR = 30.0  # the same for an audit, which is not tried again
 
 SOURCE_DOWN = Response(
     "source", "refuses or drops its connections, is killed, is restarted",
