@@ -8,6 +8,7 @@ types of its columns.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from weir.rounds.units import FAILED, WAITING
 from weir.spark.session import inside
 
 WRONG, STOPPED = "wrong", "stopped"
-PATIENCE = 100  # rounds in which a handful of rows must be caught up with; by the clock a busy machine would fail
+PATIENCE = 300.0  # seconds in which a handful of rows must be caught up with, on a busy machine too
 RESTART, COMPACT, VERIFY = "restart", "compact", "verify"
 ACTS = (RESTART, COMPACT, VERIFY)  # while a restart is under way, the round's transactions happen
 SETTINGS = {  # a handful of rows, and queries that are never seen again: what Spark does to be fast costs most
@@ -181,11 +182,11 @@ class _Trial:
 
     def _run(self) -> str | None:
         """What went wrong, in words."""
-        rounds = count(1)
+        end = time.monotonic() + PATIENCE
 
         def on_round(_: RoundReport) -> None:
-            if next(rounds) > PATIENCE:
-                raise TimeoutError(f"it has not caught up after {PATIENCE} rounds")
+            if time.monotonic() > end:
+                raise TimeoutError(f"it has not caught up after {PATIENCE:.0f} seconds")
 
         try:
             self.warehouse.run(until_caught_up=True, on_round=on_round)
