@@ -75,10 +75,10 @@ class Lives:
         self.next = Life(self.folder, self.number)
         return life
 
-    def die(self, point: str, times: int) -> None:
-        """A life that ends at this point."""
+    def die(self, point: str, times: int, loaded: bool) -> None:
+        """A life that ends at this point, passed so many times; ``loaded``: since all views are."""
         life = self._begin()
-        code, said = life.run({"point": point, "times": times})
+        code, said = life.run({"point": point, "times": times, "loaded": loaded})
         assert code == -signal.SIGKILL, f"'{point}' was not reached {times} times:\n{life.told()}"
         assert said[-1] == {"killed": point}
 

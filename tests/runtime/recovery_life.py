@@ -1,7 +1,8 @@
 """One life of a process that maintains views: it starts Spark, says that it is ready, and does what it is told.
 
-``python -m tests.runtime.recovery_life FOLDER`` reads one line: ``{"point": P, "times": N}`` lets it run and kills it
-(SIGKILL, by its own hand) when it reaches P for the N-th time; ``{}`` lets it catch up, audit, and end in good order.
+``python -m tests.runtime.recovery_life FOLDER`` reads one line: ``{"point": P, "times": N, "loaded": L}`` lets it run
+and kills it (SIGKILL, by its own hand) when it reaches P for the N-th time (L: since all views are loaded, so that none
+of them is behind for ever); ``{}`` lets it catch up, audit, and end in good order.
 Compactions come all the time, so that they are met everywhere.
 """
 
@@ -12,12 +13,15 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from weir import Warehouse, points
 from weir.operation import upkeep as care
 from weir.project.folder import RunKeys
+from weir.rounds.units import RUNNING
 
 SPARK = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.log.level": "OFF"}
 
@@ -34,15 +38,19 @@ def open_warehouse(folder: Path) -> Warehouse:
     return warehouse
 
 
-def kill_at(point: str, times: int) -> None:
+def kill_at(point: str, times: int, counts: Callable[[], bool]) -> None:
     reached = count(1)
 
     def watch(at: str) -> None:
-        if at == point and next(reached) == times:
+        if at == point and counts() and next(reached) == times:
             print(json.dumps({"killed": point}), flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
 
     points.watch(watch)
+
+
+def are_loaded(warehouse: Warehouse) -> bool:
+    return warehouse.engine is not None and all(unit.state == RUNNING for unit in warehouse.engine.units)
 
 
 def compact_eagerly() -> None:
@@ -57,7 +65,7 @@ def main() -> None:
     print(json.dumps({"ready": os.getpid()}), flush=True)
     told = json.loads(sys.stdin.readline() or "null")
     if told:
-        kill_at(told["point"], told["times"])
+        kill_at(told["point"], told["times"], partial(are_loaded, warehouse) if told["loaded"] else lambda: True)
         warehouse.run()
     elif told is not None:
         warehouse.run(until_caught_up=True)
