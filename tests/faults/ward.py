@@ -156,8 +156,16 @@ class Ward:
             if patient.phase == IDLE:
                 self._strike(patient)
             else:
-                patient.write()
+                self._write_to_be_struck(patient)
         self.wait_for_strikes(patient.name for patient in armed)
+
+    def _write_to_be_struck(self, patient: Patient) -> None:
+        """A channel may get to the phase by itself, and then the writer's own connection falls with the server."""
+        try:
+            patient.write()
+        except Exception:
+            if not patient.struck.wait(PATIENCE):
+                raise
 
     def wait_for_strikes(self, names: Iterable[str]) -> None:
         for patient in (self.patients[name] for name in names):
