@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.warehouse.batches import AB, ab, bag_of, batch
 from weir.algebra.memory import MemoryBag
-from weir.warehouse import spark_engine
+from weir.warehouse import spark_reading
+from weir.warehouse.care import Limits
 from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT
 from weir.warehouse.record import AsOf
 from weir.warehouse.row_hash import row_hashes
@@ -31,7 +32,7 @@ def live(store: ViewStore, dice: random.Random, steps: int, spark: SparkSession 
     model, arrival, transaction = {0: MemoryBag.of(AB)}, 0, 0
     for _ in range(steps):
         engine = spark if spark and dice.random() < 0.5 else None
-        match dice.choice(["append"] * 4 + ["net", "fold"]):
+        match dice.choice(["append"] * 4 + ["compact", "care", "reopen", "load"]):
             case "append":
                 transaction += 1
                 first, arrival, signed = arrival + 1, arrival + dice.randint(1, 3), []
@@ -41,10 +42,18 @@ def live(store: ViewStore, dice: random.Random, steps: int, spark: SparkSession 
                     model[number] = model[number - 1] + MemoryBag.weighted(AB, rows)
                 delta = engine.createDataFrame(batch(AB, signed)) if engine else batch(AB, signed)
                 store.append(delta, {"s": arrival}, (first, arrival), transaction)
-            case "net":
-                store.net(engine)
-            case "fold":
-                store.fold(engine)
+            case "load":
+                transaction, arrival = transaction + 1, arrival + 1
+                rows = [(some_row(dice), dice.choice([1, 1, 2])) for _ in range(dice.randint(0, 6))]
+                model[arrival] = MemoryBag.weighted(AB, rows)
+                whole = batch(AB, [(row, weight, arrival) for row, weight in rows])
+                store.load(engine.createDataFrame(whole) if engine else whole, {}, (arrival, arrival), transaction)
+            case "compact":
+                store.compact()
+            case "care":
+                store.care(Limits(files=2, gone=0.1, few=0))
+            case "reopen":
+                store = ViewStore.open(store.place.uri)
     return model
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 
 from weir.messages import Position
 from weir.warehouse.delta_log import DeltaLog, State
@@ -12,9 +12,23 @@ from weir.warehouse.errors import NoSuchState
 from weir.warehouse.record import LOAD, AsOf, Record
 
 
-def find_state(log: DeltaLog, as_of: AsOf) -> State:
+@dataclass(frozen=True)
+class Shown:
+    """A state to be read: a version's own; or, inside a batch, the version before it and the batch's rows up to an
+    arrival, with the rows that are owed at the version.
+    """
+
+    state: State
+    arrival: int | None = None
+    inside: tuple[str, ...] = ()
+    owed: str = ""
+
+
+def find_state(log: DeltaLog, as_of: AsOf) -> Shown:
     version, arrival = find_version(log, as_of)
-    return replace(log.state(version), arrival=arrival)
+    if arrival is None:
+        return Shown(log.state(version))
+    return Shown(log.state(version - 1), arrival, log.record(version).inside, log.record(version - 1).owed)
 
 
 def find_version(log: DeltaLog, as_of: AsOf) -> tuple[int, int | None]:
@@ -33,7 +47,7 @@ def find_version(log: DeltaLog, as_of: AsOf) -> tuple[int, int | None]:
 
 
 def _by_arrival(log: DeltaLog, as_of: AsOf, arrival: int, versions: list[int]) -> tuple[int, int | None]:
-    """The first version that holds the arrival: what it netted or folded ended before, so nothing is blurred."""
+    """The first version that holds the arrival."""
     if len(versions) > 1 and _is_empty_start(log.record(versions[0]), log.record(versions[1])):
         versions = versions[1:]
     at = bisect_left(versions, arrival, key=lambda version: log.record(version).last_arrival)

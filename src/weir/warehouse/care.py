@@ -1,30 +1,39 @@
-"""When a view's log is worth compacting.
+"""When files of a table are worth rewriting.
 
-Netting costs one scan of the base and makes reading one; folding rewrites the base. Netting comes first:
-what was inserted and deleted again is gone then, and there may be nothing left that is worth a fold.
+Small files are merged with others of about their size: every row is rewritten a few times in its life, and there are
+never many files. Files of which many rows are gone are written again without them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from math import log
 
 from weir.warehouse.delta_log import State
-from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL
+from weir.warehouse.statistics import DataFile
+
+FULL = 1_000_000  # rows of a file that is not merged with others
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a log may grow."""
+    """How far a table may grow."""
 
-    net_after: int = 10_000  # rows appended since the last compaction
-    net_files: int = 16  # their files
-    fold_after: float = 0.1  # the log's rows per row of the base
-    few: int = 1_000  # rows of a log that never ask for a fold
+    files: int = 8  # of about one size
+    gone: float = 0.1  # rows that are gone, per row of a file
+    few: int = 1_000  # rows that are gone and never ask for anything
 
-    def ask_net(self, state: State) -> bool:
-        tail = state.files_in(TAIL)
-        too_long = state.rows(TAIL) > self.net_after or len(tail) > self.net_files
-        return bool(tail) and (too_long or self.ask_fold(state))
+    def to_merge(self, state: State) -> list[DataFile]:
+        """The smallest files of one size that are too many."""
+        sizes = defaultdict[int, list[DataFile]](list)
+        for file in state.files.values():
+            if file.live < FULL:
+                sizes[int(log(max(file.live, 1), self.files))].append(file)
+        crowded = [size for size, files in sizes.items() if len(files) > self.files]
+        return sizes[min(crowded)] if crowded else []
 
-    def ask_fold(self, state: State) -> bool:
-        return state.rows(NET_OLD, NET_NEW, TAIL) > max(self.few, self.fold_after * state.rows(BASE))
+    def to_purge(self, state: State) -> list[DataFile]:
+        """The file of which the most rows are gone, if these are too many."""
+        files = [file for file in state.files.values() if file.gone > max(self.gone * file.rows, self.few)]
+        return [max(files, key=lambda file: file.gone)] if files else []

@@ -1,7 +1,8 @@
-"""The columns of a view's table: the view's own, then weight, arrival and hash.
+"""The columns of a view's table: the view's own and nothing else.
 
-A row of the *base* has its count as weight, and an arrival that everything in it is at or before. A row of the *log*
-has a signed weight and the arrival number of the transaction that caused it.
+A batch that comes to the table has beside them a signed weight, and the arrival number of the transaction that caused
+it; both are kept with the states inside a batch, in files that only Weir reads. The files of the change feed have the
+kind of change.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from weir.algebra.types import BIGINT, Column, Schema
 from weir.warehouse.errors import BadColumns
 
 WEIGHT, ARRIVAL, HASH = "_weir_weight", "_weir_arrival", "_weir_hash"
+CHANGE = "_change_type"
 RESERVED = "_weir_"
+FEED = (CHANGE, "_commit_version", "_commit_timestamp")  # what a reader of the change feed sees beside the columns
 # Delta refuses these in a name, unless names are mapped, which many clients cannot read. A NUL marks names inside Weir.
 FORBIDDEN = " ,;{}()\n\t=\0"
 
@@ -58,6 +61,8 @@ def _check_name(name: str) -> None:
         )
     if name.lower().startswith(RESERVED):
         raise BadColumns(f"column '{name}': names that start with '{RESERVED}' are Weir's own; name it with AS")
+    if name.lower() in FEED:
+        raise BadColumns(f"column '{name}': readers of Delta's change feed have one of that name; name it with AS")
 
 
 def escaped(schema: Schema) -> Schema:
@@ -76,7 +81,8 @@ def unescaped(schema: Schema) -> Schema:
 
 def _escaped(name: str) -> str:
     text = "".join(f"%{ord(char):02X}" if char in FORBIDDEN + "%" else char for char in name)
-    return f"%{ord(text[0]):02X}{text[1:]}" if text.lower().startswith(RESERVED) else text
+    taken = text.lower().startswith(RESERVED) or text.lower() in FEED
+    return f"%{ord(text[0]):02X}{text[1:]}" if taken else text
 
 
 def _plain(name: str) -> str:
@@ -84,7 +90,7 @@ def _plain(name: str) -> str:
 
 
 def stored_schema(schema: Schema) -> Schema:
-    """What the files hold."""
+    """A batch with all that belongs to it."""
     return Schema((*schema, Column(WEIGHT, BIGINT), Column(ARRIVAL, BIGINT), Column(HASH, BIGINT)))
 
 

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 
 from weir.warehouse.columns import ARRIVAL
 from weir.warehouse.errors import CannotRead, NotAView, StoreError
-from weir.warehouse.place import LOG, Place, first_line
-from weir.warehouse.statistics import BASE, TAIL, DataFile
+from weir.warehouse.place import LOG, OURS, Place, first_line
+from weir.warehouse.statistics import DataFile
 
-DATA = (BASE, "net/", TAIL)  # the folders of a table's rows
+DATA = ("rows/", "_change_data/", f"{OURS}/", "part-", "deletion_vector_")  # files that belong to a table
+OLDER = ("base/", "net/", "log/")  # the same in older layouts
 HINT = f"{LOG}/_last_checkpoint"
 COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet")
@@ -38,7 +39,7 @@ def why_unreadable(place: Place, problem: object) -> StoreError:
 
 def _no_table(place: Place, problem: object) -> StoreError:
     if rows := leftovers(place):
-        return place.damaged(f"its log, the folder {LOG}, is gone; {len(rows)} files with rows are left")
+        return place.damaged(f"its log, the folder {LOG}, is gone; {len(rows)} other files of it are left")
     return NotAView(
         f"'{place.uri}' is not a Delta table that can be read: {first_line(problem)}. "
         f"Create the view there, or correct the path."
@@ -53,8 +54,8 @@ def cannot_read(place: Place, problem: OSError) -> CannotRead:
 
 
 def leftovers(place: Place) -> list[str]:
-    """Files with rows, of whichever state."""
-    return [name for name in place.listing() if name.startswith(DATA)]
+    """Files of a table, of whichever state."""
+    return [name for name in place.listing() if name.startswith(DATA + OLDER)]
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------
@@ -63,8 +64,8 @@ def leftovers(place: Place) -> list[str]:
 def _faults_of_log(place: Place) -> Iterator[str]:
     """Newest first: what was written last is what a crash of the machine has most often left half written."""
     names = sorted(place.listing(LOG), reverse=True)
-    commits = _numbered(names, COMMIT)
-    checkpoints = _numbered(names, CHECKPOINT)
+    commits = numbered(names, COMMIT)
+    checkpoints = numbered(names, CHECKPOINT)
     for version in commits:
         yield from _fault_of_commit(place, commits[version])
     yield from _missing_commits(commits, max(checkpoints, default=-1) + 1)
@@ -75,7 +76,7 @@ def _faults_of_log(place: Place) -> Iterator[str]:
     yield from _missing_commits(commits, min(commits, default=0))  # of an older state that was asked for
 
 
-def _numbered(names: Iterable[str], kind: re.Pattern[str]) -> dict[int, str]:
+def numbered(names: Iterable[str], kind: re.Pattern[str]) -> dict[int, str]:
     return {int(found[1]): name for name in names if (found := kind.fullmatch(name))}
 
 
@@ -135,16 +136,18 @@ def _fault_of_hint(place: Place, names: Iterable[str], checkpoints: Iterable[int
 
 def check_files(place: Place, files: Iterable[DataFile]) -> None:
     """Refuses a state of which a file is missing or has not the size that its commit says."""
-    wanted = list(files)
+    held = list(files)
+    wanted = {file.name: file.size for file in held}
+    vectors = {file.vector.file for file in held if file.vector is not None and file.vector.file is not None}
     try:
-        sizes = place.sizes([file.name for file in wanted])
+        sizes = place.sizes([*wanted, *vectors])
     except OSError as problem:
         raise cannot_read(place, problem) from problem
-    for file in wanted:
-        if (size := sizes.get(file.name)) is None:
-            raise place.damaged(f"{file.name} is missing")
-        if size != file.size:
-            raise place.damaged(f"{file.name} has {size} bytes, its commit says {file.size}")
+    for name in (*wanted, *sorted(vectors)):
+        if (size := sizes.get(name)) is None:
+            raise place.damaged(f"{name} is missing")
+        if size != wanted.get(name, size):
+            raise place.damaged(f"{name} has {size} bytes, its commit says {wanted[name]}")
 
 
 def _parquet_problem(place: Place, name: str) -> str | None:
@@ -163,7 +166,7 @@ def last_known_arrival(place: Place) -> int:
     """The greatest arrival number that any commit or any file with rows still tells; 0 when none does."""
     names = place.listing()
     commits = [name for name in names if COMMIT.fullmatch(name)]
-    rows = [name for name in names if name.startswith(DATA) and name.endswith(".parquet")]
+    rows = [name for name in names if name.startswith(DATA + OLDER) and name.endswith(".parquet")]
     told = [_told_by_commit(place, name) for name in commits] + [_told_by_rows(place, name) for name in rows]
     return max(told, default=0)
 

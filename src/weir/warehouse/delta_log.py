@@ -1,37 +1,47 @@
 """The Delta log of one view: which files a version holds, what its commit says, and committing the next version.
 
-Every commit is made for one expected version. ``deltalake`` would rebase a commit silently onto what others wrote
-meanwhile; then a compaction's commit could carry older positions than the append before it. So it is told never to
-retry, and whoever commits decides.
+A commit is one file that is put where none is yet, for one expected version: whoever comes second is told so, decides
+what that means for what it wanted to commit, and tries again or gives up. Nothing is ever rebased in silence.
+
+The files of the newest version are kept in memory and brought forward commit by commit; opening reads the newest
+checkpoint and the commits after it. Checkpoints are written by ``deltalake``.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
+from urllib.parse import unquote
 
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+import deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
-from weir.warehouse.columns import WEIGHT, stored_arrow
-from weir.warehouse.damage import parsed_commit, why_unreadable
-from weir.warehouse.errors import NotAView
+from weir.warehouse.columns import stored_arrow
+from weir.warehouse.damage import CHECKPOINT, HINT, numbered, parsed_commit, why_unreadable
+from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.place import LOG, Place
-from weir.warehouse.record import CREATE, FOLD, NET, Record
-from weir.warehouse.statistics import DataFile
+from weir.warehouse.record import CREATE, Record
+from weir.warehouse.statistics import DataFile, with_vector
+from weir.warehouse.vectors import Vector
 
 APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
-OUR_LAYOUT = "2"
-CHECKPOINT_EVERY = 20  # versions; opening a table reads the last checkpoint and what came after it
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+OUR_LAYOUT = "3"
+CHECKPOINT_EVERY = 100  # versions; opening a table reads the last checkpoint and what came after it
+CONFIGURATION = {
+    "delta.enableDeletionVectors": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.enableExpiredLogCleanup": "false",  # what is forgotten is Weir's decision
+    "delta.deletedFileRetentionDuration": "interval 1 days",  # how long checkpoints tell of files that are gone
+}
+Action = dict[str, Any]
 
 
 class Outrun(Exception):
@@ -40,51 +50,66 @@ class Outrun(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """The files of one version. The folder says what a file is.
-
-    ``base/``: the view's rows, every tuple once. ``net/``: the netted log, no two rows with the same hash; an ``old``
-    row is the one row of the base that has its hash, a ``new`` row is not in the base. ``log/``: what was appended
-    since, and what would break these rules.
-    """
+    """The files of one version, by their names."""
 
     version: int
-    files: tuple[DataFile, ...]
-    arrival: int | None = None  # when set, log rows after it do not count
+    files: Mapping[str, DataFile]
 
-    def names(self, *folders: str) -> list[str]:
-        return [file.name for file in self.files if file.name.startswith(folders)]
+    @property
+    def live(self) -> int:
+        """How many rows are visible."""
+        return sum(file.live for file in self.files.values())
 
-    def files_in(self, *folders: str) -> list[DataFile]:
-        return [file for file in self.files if file.name.startswith(folders)]
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files.values())
 
-    def bytes(self, *folders: str) -> int:
-        return sum(file.size for file in self.files_in(*folders))
+    @property
+    def rows(self) -> int:
+        """How many rows are stored, also those that are gone."""
+        return sum(file.rows for file in self.files.values())
 
-    def rows(self, *folders: str) -> int:
-        return sum(file.rows for file in self.files_in(*folders))
 
-    def weights(self, *folders: str) -> tuple[float, float]:
-        """Bounds of the weights in some files; where there are none, any will do."""
-        known = [file.weights or (-inf, inf) for file in self.files_in(*folders)] or [(1, 1)]
-        return min(low for low, _ in known), max(high for _, high in known)
+@dataclass(frozen=True)
+class Change:
+    """What a commit does to the table's files."""
+
+    added: Sequence[DataFile] = ()
+    removed: Sequence[DataFile] = ()
+    changes: Sequence[DataFile] = ()  # of the change feed
+    visible: bool = True  # whether it changes rows that a reader sees
+
+    def actions(self, now: int) -> list[Action]:
+        removed = [{"remove": _removal(file, now, self.visible)} for file in self.removed]
+        added = [{"add": _addition(file, now, self.visible)} for file in self.added]
+        told = [{"path": file.name, "partitionValues": {}, "size": file.size} for file in self.changes]
+        return [*removed, *added, *({"cdc": {**each, "dataChange": False}} for each in told)]
+
+
+def _addition(file: DataFile, now: int, visible: bool) -> Action:
+    told = {"path": file.name, "partitionValues": {}, "size": file.size, "modificationTime": now}
+    told |= {"dataChange": visible, "stats": with_vector(file.statistics) if file.vector else file.statistics}
+    return told | ({"deletionVector": file.vector.document()} if file.vector else {})
+
+
+def _removal(file: DataFile, now: int, visible: bool) -> Action:
+    told = {"path": file.name, "deletionTimestamp": now, "dataChange": visible, "extendedFileMetadata": True}
+    told |= {"partitionValues": {}, "size": file.size}
+    return told | ({"deletionVector": file.vector.document()} if file.vector else {})
 
 
 class DeltaLog:
     """One table's log."""
 
-    def __init__(self, place: Place, table: DeltaTable) -> None:
+    def __init__(self, place: Place, state: State, metadata: Mapping[str, Any]) -> None:
         self.place = place
-        self._table = table
-        self._turn = threading.RLock()  # appends and compactions of one process share the handle
-        configuration = table.metadata().configuration
+        self._state = state
+        self._turn = threading.RLock()  # appends and rewrites of one process share the handle
+        configuration = metadata["configuration"]
         if configuration.get(LAYOUT) != OUR_LAYOUT:
-            maker = "another version of Weir" if LAYOUT in configuration else "somebody else"
-            raise NotAView(
-                f"the Delta table at '{place.uri}' was not made by Weir but by {maker}; it is left alone. "
-                f"Give the view another path."
-            )
+            raise _not_ours(place, configuration.get(LAYOUT))
         self.schema = Schema.parse(configuration[COLUMNS])
-        self.identity = str(table.metadata().id)  # Delta's own; a table made anew at the same place has another
+        self.identity = str(metadata["id"])  # Delta's own; a table made anew at the same place has another
         self.hash_bits = int(configuration[HASH_BITS])
         self.arrow = stored_arrow(self.schema)
 
@@ -92,30 +117,22 @@ class DeltaLog:
 
     @classmethod
     def open(cls, place: Place) -> DeltaLog:
-        return cls(place, open_table(place))
+        try:
+            state, metadata = _opened(place)
+        except OSError as problem:
+            raise why_unreadable(place, problem) from problem
+        return cls(place, state, metadata)
 
     @classmethod
     def create(cls, place: Place, schema: Schema, name: str, hash_bits: int, after: int = 0) -> DeltaLog:
         """Version 0: the columns and no rows. ``after``: the last arrival number that a table before it has given."""
         refuse_occupied(place)
-        configuration = {LAYOUT: OUR_LAYOUT, COLUMNS: str(schema), HASH_BITS: str(hash_bits)}
-        configuration |= {"delta.enableExpiredLogCleanup": "false"}  # what is forgotten is Weir's decision
+        metadata = _metadata(schema, name, {LAYOUT: OUR_LAYOUT, COLUMNS: str(schema), HASH_BITS: str(hash_bits)})
         record = Record(CREATE, {}, last_arrival=after, transaction=0, token=uuid.uuid4().hex)
-        try:
-            table = place.writing(
-                lambda: DeltaTable.create(
-                    place.uri,
-                    schema=stored_arrow(schema),
-                    name=name,
-                    configuration=configuration,
-                    storage_options=dict(place.options) if place.options else None,
-                    commit_properties=CommitProperties(custom_metadata={APPLICATION: record.document()}),
-                    raise_if_key_not_exists=False,
-                )
-            )
-        except DeltaError as problem:
-            raise place.cannot_write(problem) from problem
-        return cls(place, table)
+        actions = [_info(record, int(time.time() * 1000)), {"protocol": _protocol(metadata)}, {"metaData": metadata}]
+        if not place.writing(lambda: place.put_if_absent(_lines(actions), commit_name(0))):
+            refuse_occupied(place)
+        return cls(place, State(0, {}), metadata)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -123,19 +140,32 @@ class DeltaLog:
         """The newest version, also when another process wrote it."""
         with self._turn:
             try:
-                self._table.update_incremental()
-            except (DeltaError, OSError) as problem:
+                while (actions := self._next()) is not None:
+                    self._state = brought_forward(self._state, actions)
+                if not self.place.exists(commit_name(self._state.version)):
+                    self._state, _ = _opened(self.place)  # others have come far, and what was between is forgotten
+            except OSError as problem:
                 raise why_unreadable(self.place, problem) from problem
-            return int(self._table.version())
+            except ValueError as problem:
+                raise self.place.damaged(f"{commit_name(self._state.version + 1)} {problem}") from problem
+            return self._state.version
+
+    def _next(self) -> list[Action] | None:
+        try:
+            return parsed_commit(self.place.read_bytes(commit_name(self._state.version + 1)))
+        except FileNotFoundError:
+            return None
 
     def head(self) -> Record:
         """What the newest commit says. Reads that commit and nothing else."""
-        return self.record(self.latest())
+        with self._turn:
+            version = self.latest()
+            return self.record(version)
 
     def record(self, version: int) -> Record:
-        """What a version's commit says; a commit of somebody else's that touched no file is looked through."""
+        """What a version's commit says. A commit of somebody else's that changed no visible row is looked through."""
         actions = self.actions(version)
-        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        info: Action = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if APPLICATION in info:
             record = Record.parse(info[APPLICATION], version, info.get("timestamp", 0))
             added = sum(action["add"]["size"] for action in actions if "add" in action)
@@ -143,17 +173,16 @@ class DeltaLog:
                 wrong = f"adds {added} bytes of rows and says {record.bytes}: lines of it are missing"
                 raise self.place.damaged(f"{commit_name(version)} {wrong}")
             return record
-        if version > 0 and not any("add" in action or "remove" in action for action in actions):
-            return replace(self.record(version - 1), version=version)
         if not info and _is_ours(actions):
             raise self.place.damaged(f"{commit_name(version)} has lost its line commitInfo")
-        raise NotAView(
-            f"version {version} of the table at '{self.place.uri}' was not written by Weir "
-            f"(operation {info.get('operation', 'unknown')}): its source positions are unknown. "
-            f"Build the view anew at another path, and publish it for tools that rewrite tables."
+        if version > 0 and not _changes_rows(actions):
+            return replace(self.record(version - 1), version=version)
+        raise Damaged(
+            f"version {version} of the table at '{self.place.uri}' was not written by Weir (operation "
+            f"{info.get('operation', 'unknown')}): its rows are not the view's any more, and Weir writes nothing to it"
         )
 
-    def actions(self, version: int) -> list[dict[str, Any]]:
+    def actions(self, version: int) -> list[Action]:
         name = commit_name(version)
         try:
             return parsed_commit(self.place.read_bytes(name))
@@ -174,75 +203,177 @@ class DeltaLog:
         """The files of a version; None is the newest."""
         with self._turn:
             newest = self.latest()
-            table = self._table if version in (None, newest) else open_table(self.place, version)
-            actions = table.get_add_actions(flatten=True)
-        return State(newest if version is None else version, _files(actions))
+            if version in (None, newest):
+                return self._state
+        try:
+            return _opened(self.place, version)[0]
+        except OSError as problem:
+            raise why_unreadable(self.place, problem) from problem
 
     # -- committing -------------------------------------------------------------------------------------------------
 
-    def commit(self, expected: int, record: Record, added: Sequence[DataFile], removed: Sequence[DataFile]) -> int:
+    def commit(self, expected: int, record: Record, change: Change) -> int:
         """Makes version ``expected + 1``, all or nothing, or raises Outrun or CannotWrite."""
-        marked = replace(record, token=uuid.uuid4().hex)
+        now = int(time.time() * 1000)
+        total = {"rows": sum(file.rows for file in change.added), "bytes": sum(file.size for file in change.added)}
+        marked = replace(record, token=uuid.uuid4().hex, **total)
+        txn = {"appId": APPLICATION, "version": record.transaction, "lastUpdated": now}
+        actions = [_info(marked, now), {"txn": txn}, *change.actions(now)]
+        name = commit_name(expected + 1)
         with self._turn:
-            if self.latest() != expected:
+            if self._state.version != expected:
                 raise Outrun
             try:
-                self._write(marked, added, removed)
-            except (DeltaError, OSError) as problem:
+                taken = not self.place.put_if_absent(_lines(actions), name)
+            except OSError as problem:
                 # The answer may have been lost after the commit was made: the log itself says what happened.
-                if self.latest() == expected:
+                if not self.place.exists(name):
                     raise self.place.cannot_write(problem) from problem
-                if self.record(expected + 1).token != marked.token:
-                    raise Outrun from problem
+                taken = True
+            if taken and self.record(expected + 1).token != marked.token:
+                raise Outrun
+            self._state = brought_forward(self._state, actions)
             self._checkpoint(expected + 1)
         return expected + 1
-
-    def _write(self, record: Record, added: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
-        now, changes = int(time.time() * 1000), record.kind not in (NET, FOLD)
-        actions = [AddAction(f.name, f.size, {}, now, changes, f.statistics) for f in added]
-        actions += [RemoveAction(f.name, changes, now, f.size, {}) for f in removed]
-        properties = CommitProperties(
-            custom_metadata={APPLICATION: record.document()},
-            max_commit_retries=0,
-            app_transactions=[Transaction(APPLICATION, record.transaction, now)],
-        )
-        self._table.create_write_transaction(
-            actions, "append", self.arrow, commit_properties=properties, post_commithook_properties=NO_HOOKS
-        )
 
     def _checkpoint(self, version: int) -> None:
         if version % CHECKPOINT_EVERY == 0:
             try:
-                self.latest()
-                self._table.create_checkpoint()
-            except (DeltaError, OSError):
+                open_table(self.place, version).create_checkpoint()
+            except (DeltaError, OSError, StoreError):
                 return  # a checkpoint only saves time: the commit stands, and the next checkpoint covers this one
 
 
-def _files(actions: Any) -> tuple[DataFile, ...]:
-    """From the table of a version's files; clients keep bounds of the first columns only, so they may be missing."""
-    bounds = [f"{bound}.{WEIGHT}" for bound in ("min", "max")]
-    if not set(bounds) <= set(actions.schema.names):
-        bounds = []
-    columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records", *bounds)]
-    return tuple(_file(*row) for row in zip(*columns, strict=True))
+# -- replaying ---------------------------------------------------------------------------------------------------------
 
 
-def _file(name: str, size: int, rows: int, low: int | None = None, high: int | None = None) -> DataFile:
-    return DataFile(name, size, rows, weights=None if low is None or high is None else (low, high))
+def brought_forward(state: State, actions: Iterable[Action]) -> State:
+    """The files after one more commit. Of one file that is removed and added again, the addition counts."""
+    files, added = dict(state.files), dict[str, DataFile]()
+    for action in actions:
+        if "remove" in action:
+            files.pop(unquote(action["remove"]["path"]), None)
+        elif "add" in action:
+            file = _file(action["add"])
+            added[file.name] = file
+    return State(state.version + 1, files | added)
+
+
+def _file(told: Mapping[str, Any]) -> DataFile:
+    statistics = told.get("stats") or ""
+    rows = json.loads(statistics).get("numRecords", 0) if statistics else 0
+    vector = told.get("deletionVector")
+    return DataFile(unquote(told["path"]), told["size"], rows, statistics, Vector.parse(vector) if vector else None)
+
+
+def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[str, Any]]:
+    """The files of a version, and what the table says of itself."""
+    state, metadata = _from_checkpoint(place, version)
+    while version is None or state.version < version:
+        name = commit_name(state.version + 1)
+        try:
+            actions = parsed_commit(place.read_bytes(name))
+        except FileNotFoundError:
+            if version is None and state.version >= 0:
+                break
+            raise
+        except ValueError as problem:
+            raise place.damaged(f"{name} {problem}") from problem
+        metadata = next((action["metaData"] for action in actions if "metaData" in action), metadata)
+        state = brought_forward(state, actions)
+    if metadata is None:
+        raise place.damaged(f"{commit_name(0)} does not say what the table is")
+    return state, metadata
+
+
+def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[str, Any] | None]:
+    """The newest checkpoint at or before a version; none is the empty state before version 0."""
+    found = _last_checkpoint(place) if version is None else None
+    if found is None:
+        found = numbered(place.listing(LOG), CHECKPOINT)
+    usable = [number for number in found if version is None or number <= version]
+    if not usable:
+        return State(-1, {}), None
+    newest = max(usable)
+    table = place.read_table(found[newest], ["add", "metaData"])
+    adds = [told for told in table.column("add").drop_null().to_pylist() if told]
+    metadata = next(told for told in table.column("metaData").drop_null().to_pylist() if told)
+    files = {file.name: file for file in map(_file, adds)}
+    return State(newest, files), {**metadata, "configuration": dict(metadata["configuration"])}
+
+
+def _last_checkpoint(place: Place) -> dict[int, str] | None:
+    """What the hint says, where it says something that is there."""
+    try:
+        told = json.loads(place.read_bytes(HINT))
+        name = f"{LOG}/{int(told['version']):020}.checkpoint.parquet"
+        return {int(told["version"]): name} if place.exists(name) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _changes_rows(actions: Sequence[Action]) -> bool:
+    touched = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+    return any(told.get("dataChange", True) for told in touched) or any("metaData" in action for action in actions)
 
 
 def _is_ours(actions: Sequence[Mapping[str, Any]]) -> bool:
     return any(action.get("txn", {}).get("appId") == APPLICATION for action in actions)
 
 
+# -- what a commit is made of ------------------------------------------------------------------------------------------
+
+
+def _info(record: Record, now: int) -> Action:
+    told = {"timestamp": now, "operation": "WRITE", "operationParameters": {}, "engineInfo": APPLICATION}
+    return {"commitInfo": {**told, APPLICATION: record.document()}}
+
+
+def _metadata(schema: Schema, name: str, ours: Mapping[str, str]) -> Action:
+    columns = deltalake.Schema.from_arrow(arrow_schema(schema)).to_json()
+    return {
+        "id": str(uuid.uuid4()),
+        "name": name,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": columns,
+        "partitionColumns": [],
+        "configuration": {**CONFIGURATION, **ours},
+        "createdTime": int(time.time() * 1000),
+    }
+
+
+def _protocol(metadata: Action) -> Action:
+    types = [field["type"] for field in json.loads(metadata["schemaString"])["fields"]]
+    both = ["deletionVectors", *(["timestampNtz"] if "timestamp_ntz" in types else [])]
+    writers = [*both, "changeDataFeed"]
+    return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": both, "writerFeatures": writers}
+
+
+def _lines(actions: Iterable[Action]) -> bytes:
+    return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode()
+
+
 def commit_name(version: int) -> str:
     return f"{LOG}/{version:020}.json"
 
 
-def open_table(place: Place, version: int | None = None) -> DeltaTable:
+def _not_ours(place: Place, layout: str | None) -> NotAView | Damaged:
+    if layout is None:
+        return NotAView(
+            f"the Delta table at '{place.uri}' was not made by Weir but by somebody else; it is left alone. "
+            f"Give the view another path."
+        )
+    return Damaged(
+        f"the table at '{place.uri}' was made by another version of Weir (its layout is {layout}, this one's is "
+        f"{OUR_LAYOUT}) and cannot be gone on with"
+    )
+
+
+def open_table(place: Place, version: int | None = None) -> deltalake.DeltaTable:
+    """As other clients see it."""
+    options = dict(place.options) if place.options else None
     try:
-        return DeltaTable(place.uri, version=version, storage_options=dict(place.options) if place.options else None)
+        return deltalake.DeltaTable(place.uri, version=version, storage_options=options)
     except (TableNotFoundError, DeltaError, OSError) as problem:
         raise why_unreadable(place, problem) from problem
 

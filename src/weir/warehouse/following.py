@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weir.messages import Position
-from weir.warehouse.delta_log import DeltaLog, Outrun
+from weir.warehouse.committing import Committer
+from weir.warehouse.delta_log import Change, DeltaLog, Outrun
 from weir.warehouse.errors import Damaged, StoreError, Unsettled, WriterConflict
 from weir.warehouse.place import Place
-from weir.warehouse.record import APPEND, FOLLOW, LOAD, ArrivalStep, Decided, Record
+from weir.warehouse.record import APPEND, FOLLOW, ArrivalStep, Decided, Record
 
 if TYPE_CHECKING:
     from weir.warehouse.store import Batch, ViewStore
@@ -40,6 +41,7 @@ class Follower:
     arrivals: tuple[int, int] | None = None
     steps: Sequence[ArrivalStep] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False  # nothing is taken that is not there
 
     def completed_from(self, deciding: Follower) -> Follower:
         """With the positions, arrivals and steps of the deciding table's commit, where it has none of its own."""
@@ -64,9 +66,9 @@ def follow(log: DeltaLog, deciding: DeltaLog) -> None:
     """Notes in a table who decides for it from now on."""
     path = log.place.path_to(deciding.place)
     while (head := log.head()).leader != path:
-        record = replace(head, kind=FOLLOW, arrivals=None, steps=(), rows=0, bytes=0, leader=path)
+        record = replace(head, kind=FOLLOW, arrivals=None, steps=(), inside=(), leader=path)
         try:
-            log.commit(head.version, record, (), ())
+            log.commit(head.version, record, Change())
         except Outrun:
             continue
 
@@ -94,32 +96,32 @@ def settle_followers(log: DeltaLog, head: Record) -> list[str]:
         follower = _opened(log.place.at(decided.path))
         if follower is None or follower.identity != decided.table:
             continue
-        if bring_forward(follower, decided, log.place.uri):
+        if bring_forward(Committer(follower), decided, log.place.uri):
             moved.append(follower.place.uri)
     return moved
 
 
-def bring_forward(log: DeltaLog, decided: Decided, by: str) -> bool:
+def bring_forward(table: Committer, decided: Decided, by: str) -> bool:
     """Makes a follower's commit, once. False: it was there already."""
-    record = decided.record
+    record, uri = decided.record, table.log.place.uri
     try:
-        while (head := log.head()).transaction < record.transaction:
-            if head.transaction != decided.after:
-                raise WriterConflict(
-                    f"the table at '{log.place.uri}' is at transaction {head.transaction}, but '{by}' has decided what "
-                    f"follows {decided.after}: somebody else has appended to it. Load it anew."
-                )
-            removed = log.state(head.version).files if record.kind == LOAD else ()
-            try:
-                log.commit(head.version, record, decided.files, removed)
-            except Outrun:
-                continue
-            return True
-    except WriterConflict:
-        raise
+        if _is_there(table.log, record):
+            return False
+        table.commit(record, decided.staged, decided.after)
+    except WriterConflict as problem:
+        if _is_there(table.log, record):  # somebody else has settled it meanwhile
+            return False
+        raise WriterConflict(
+            f"the table at '{uri}' is at transaction {table.log.head().transaction}, but '{by}' has decided what "
+            f"follows {decided.after}: somebody else has appended to it. Load it anew."
+        ) from problem
     except StoreError as problem:
         raise Unsettled(
-            f"transaction {record.transaction} is committed at '{by}', but the table at '{log.place.uri}' is not yet "
-            f"at it: {problem}\nThe next append, or settle(), will bring it there."
+            f"transaction {record.transaction} is committed at '{by}', but the table at '{uri}' is not yet at it: "
+            f"{problem}\nThe next append, or settle(), will bring it there."
         ) from problem
-    return False
+    return True
+
+
+def _is_there(log: DeltaLog, record: Record) -> bool:
+    return log.head().transaction >= record.transaction

@@ -1,24 +1,29 @@
-"""Where a table lies: a folder or a URI, reached by Spark, by ``deltalake`` and, here, by Arrow's file systems."""
+"""Where a table lies: a folder or a URI, reached by Spark, by ``deltalake``, by Arrow's file systems and, where a file
+must be there once and for all, by ``obstore``, which has put-if-absent for folders and object stores alike.
+"""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
+import obstore
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from weir.warehouse.errors import CannotWrite, Damaged, StoreError
 
 GLOB = "*?[]{}"  # Spark would expand these in a path
-LOG = "_delta_log"
+LOG, OURS = "_delta_log", "_weir"  # the folders of the log, and of what only Weir needs
 T = TypeVar("T")
 
 
@@ -56,6 +61,13 @@ class Place:
 
         return pafs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options) if self.options else None))
 
+    @cached_property
+    def _store(self) -> Any:
+        """The same for ``obstore``."""
+        if self.is_local:
+            return obstore.store.LocalStore(self.uri, mkdir=True)
+        return obstore.store.from_url(self.uri, config=dict(self.options or {}))
+
     def spark_path(self, name: str) -> str:
         return f"file://{self.uri}/{name}" if self.is_local else f"{self.uri}/{name}"
 
@@ -90,12 +102,45 @@ class Place:
         return pa.concat_tables(fitted) if fitted else wanted.empty_table()
 
     def _read_file(self, name: str, columns: list[str]) -> pa.Table:
+        return self.read_table(name, columns)
+
+    def read_table(self, name: str, columns: list[str]) -> pa.Table:
+        """Some columns of a file, as they are."""
+        return self._reading(name, lambda: pq.read_table(name, filesystem=self.files, columns=columns, partitioning=None))
+
+    def batches(self, name: str, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """A file in parts of so many rows at most."""
+        found = self._reading(name, lambda: pq.ParquetFile(name, filesystem=self.files)).iter_batches(rows, columns=columns)
+        while (batch := self._reading(name, lambda: next(found, None))) is not None:
+            yield batch
+
+    def read_rows(self, name: str, rows: Any, columns: list[str]) -> pa.Table:
+        """Some rows of a file, given by ascending numbers; of its row groups only those that hold them are read."""
+
+        def read() -> pa.Table:
+            file = pq.ParquetFile(name, filesystem=self.files)
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            ends = np.cumsum(sizes, dtype=np.int64)
+            owners = np.searchsorted(ends, rows, "right")
+            groups = np.unique(owners)
+            before = ends - np.asarray(sizes, dtype=np.int64)  # rows of the file before each group
+            begins = np.cumsum([0, *(sizes[group] for group in groups)])[:-1]  # of each group among those read
+            places = rows - before[owners] + begins[np.searchsorted(groups, owners)]
+            return file.read_row_groups(groups.tolist(), columns=columns).take(pa.array(places))
+
+        return self._reading(name, read)
+
+    def _reading(self, name: str, read: Callable[[], T]) -> T:
         try:
-            return pq.read_table(name, filesystem=self.files, columns=columns, partitioning=None)
+            return read()
         except FileNotFoundError as problem:
             raise self.damaged(f"{name} is missing") from problem
         except (OSError, pa.ArrowException) as problem:
             raise self.damaged(f"{name} cannot be read ({first_line(problem)})") from problem
+
+    def read_whole(self, name: str) -> bytes:
+        """A file that must be there."""
+        return self._reading(name, lambda: self.read_bytes(name))
 
     def damaged(self, wrong: str) -> Damaged:
         return Damaged(f"the table at '{self.uri}' is damaged: {wrong}")
@@ -115,14 +160,49 @@ class Place:
         found = self.files.get_file_info(selector)
         return {info.path: info.size for info in found if info.type == pafs.FileType.File}
 
+    def exists(self, name: str) -> bool:
+        return bool(self.files.get_file_info(name).type == pafs.FileType.File)
+
     # -- writing ----------------------------------------------------------------------------------------------------
+
+    def put_if_absent(self, content: bytes, name: str) -> bool:
+        """A file that nobody else has written: all of it or nothing, whoever tries at the same time. False: there is
+        one of this name.
+        """
+        try:
+            obstore.put(self._store, name, content, mode="create")
+        except (AlreadyExistsError, FileExistsError):
+            return False
+        except BaseError as problem:
+            raise OSError(first_line(problem)) from problem
+        return True
+
+    def write_bytes(self, content: bytes, name: str) -> None:
+        def write() -> None:
+            with self.files.open_output_stream(self._ready(name)) as stream:
+                stream.write(content)
+
+        self._writing_file(name, write)
 
     def write_parquet(self, table: pa.Table, name: str) -> None:
         def write() -> None:
-            if self.is_local:
-                self.files.create_dir(os.path.dirname(name), recursive=True)
-            pq.write_table(table, name, filesystem=self.files, compression="snappy")
+            pq.write_table(table, self._ready(name), filesystem=self.files, compression="snappy")
 
+        self._writing_file(name, write)
+
+    def parquet_writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
+        """For a file that is written in parts; whoever has it calls ``writing`` for each."""
+        return self.writing(
+            lambda: pq.ParquetWriter(self._ready(name), schema, filesystem=self.files, compression="snappy")
+        )
+
+    def _ready(self, name: str) -> str:
+        """The name, of a file whose folder is there."""
+        if self.is_local:
+            self.files.create_dir(os.path.dirname(name), recursive=True)
+        return name
+
+    def _writing_file(self, name: str, write: Callable[[], None]) -> None:
         try:
             self.writing(write)
         except CannotWrite:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.messages import Position
-from weir.warehouse.statistics import DataFile
+from weir.warehouse.staging import Staged
 
 ArrivalStep = tuple[int, str, Position]  # an arrival number, its source, and that source's position after it
 
-CREATE, LOAD, APPEND, NET, FOLD, FOLLOW = "create", "load", "append", "net", "fold", "follow"
+CREATE, LOAD, APPEND, REWRITE, FOLLOW = "create", "load", "append", "rewrite", "follow"
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,10 @@ class Record:
 
     ``arrivals`` is the range that the commit itself brought (None when it brought none); ``last_arrival`` is the last
     one that the state holds. ``steps`` may say at which arrival which source stood where, so that the states inside a
-    batch can be found by position too. ``notes`` are the writer's own words about the state; compactions, which
-    leave the state as it is, keep them. ``followers`` and ``leader``: see ``following.py``.
+    batch can be found by position too; ``inside`` names the files with the batch's signed rows by arrival, and ``owed``
+    the one with the counts below zero of the state. ``live`` is how many rows are visible. ``notes`` are the writer's
+    own words about the state; whoever only rewrites files keeps them. ``followers`` and ``leader``: see
+    ``following.py``.
     """
 
     kind: str
@@ -29,9 +31,13 @@ class Record:
     last_arrival: int
     transaction: int
     arrivals: tuple[int, int] | None = None
-    rows: int = 0
+    live: int = 0
+    rows: int = 0  # of the files that the commit has added
     bytes: int = 0
     steps: tuple[ArrivalStep, ...] = ()
+    inside: tuple[str, ...] = ()
+    owed: str = ""
+    exact: bool = False  # whether nothing was taken that was not there
     notes: Mapping[str, str] = field(default_factory=dict, hash=False)
     followers: tuple[Decided, ...] = ()
     leader: str = ""
@@ -47,12 +53,16 @@ class Record:
             "arrivals": list(self.arrivals) if self.arrivals else None,
             "last_arrival": self.last_arrival,
             "transaction": self.transaction,
+            "live": self.live,
             "rows": self.rows,
             "bytes": self.bytes,
             "token": self.token,
         }
         seldom: dict[str, Any] = {
             "steps": [list(step) for step in self.steps],
+            "inside": list(self.inside),
+            "owed": self.owed,
+            "exact": self.exact,
             "notes": dict(self.notes),
             "followers": [decided.document() for decided in self.followers],
             "leader": self.leader,
@@ -68,9 +78,13 @@ class Record:
             last_arrival=document["last_arrival"],
             transaction=document["transaction"],
             arrivals=(arrivals[0], arrivals[1]) if arrivals else None,
+            live=document["live"],
             rows=document["rows"],
             bytes=document["bytes"],
             steps=tuple((arrival, source, position) for arrival, source, position in document.get("steps", ())),
+            inside=tuple(document.get("inside", ())),
+            owed=document.get("owed", ""),
+            exact=document.get("exact", False),
             notes=document.get("notes", {}),
             followers=tuple(map(Decided.parse, document.get("followers", ()))),
             leader=document.get("leader", ""),
@@ -90,23 +104,24 @@ class Record:
 
 @dataclass(frozen=True)
 class Decided:
-    """What a commit has decided for another table: the files that wait there, and what that table's commit will say."""
+    """What a commit has decided for another table: the files that wait there, and what that table's commit will say.
+    Which rows these files take away is found when they are committed.
+    """
 
     path: str  # from the deciding table's place
     table: str  # the table's Delta id
     after: int  # the transaction that it follows there
     record: Record
-    files: tuple[DataFile, ...]
+    staged: Staged
 
     def document(self) -> dict[str, Any]:
-        files = [[file.name, file.size, file.rows, file.statistics] for file in self.files]
-        return {**vars(self), "record": self.record.document(), "files": files}
+        return {**vars(self), "record": self.record.document(), "staged": self.staged.document()}
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Decided:
         record = Record.parse(document["record"], version=-1, timestamp=0)
-        files = tuple(DataFile(*file) for file in document["files"])
-        return cls(document["path"], document["table"], document["after"], record, files)
+        staged = Staged.parse(document["staged"])
+        return cls(document["path"], document["table"], document["after"], record, staged)
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,27 @@
 """Forgetting old states, and deleting files that no kept state names.
 
 What is kept is what the log holds: a version is addressable while its commit file is there. So the commits go first,
-oldest first, behind a checkpoint; the data files go after. A crash in between leaves orphans, never a hole.
+oldest first, behind a checkpoint; the other files go after. A crash in between leaves orphans, never a hole.
+
+A commit names files with rows, with vectors, of the change feed, with the states inside its batch and with what is
+owed. The row index belongs to the newest version alone: a run that covers none of its files is not needed.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
 from deltalake.exceptions import DeltaError
 
 from weir.warehouse.addressing import find_version
-from weir.warehouse.delta_log import DeltaLog, commit_name, open_table
+from weir.warehouse.delta_log import APPLICATION, DeltaLog, commit_name, open_table
+from weir.warehouse.index_runs import INDEX, open_run
 from weir.warehouse.place import LOG
 from weir.warehouse.record import AsOf
+from weir.warehouse.vectors import Vector
 
 GRACE = timedelta(hours=1)
 
@@ -38,15 +44,18 @@ def clean_orphans(log: DeltaLog, older_than: timedelta) -> list[str]:
     limit = datetime.now(UTC) - older_than
     found = {name: written for name, written in log.place.listing().items() if not name.startswith(f"{LOG}/")}
     referenced = set(_referenced(log))  # after the listing: what was committed meanwhile is no orphan
-    orphans = sorted(name for name, written in found.items() if written <= limit and _data_name(name) not in referenced)
+    old = [name for name, written in found.items() if written <= limit]
+    orphans = [name for name in old if not name.startswith(INDEX) and name not in referenced]
+    orphans += _needless_runs(log, [name for name in old if name.startswith(INDEX)])
     log.place.discard(orphans)
-    return orphans
+    return sorted(orphans)
 
 
-def _data_name(name: str) -> str:
-    """A checksum beside a data file goes when that file goes."""
-    folder, _, file = name.rpartition("/")
-    return f"{folder}/{file[1:-4]}" if file.startswith(".") and file.endswith(".crc") else name
+def _needless_runs(log: DeltaLog, names: list[str]) -> list[str]:
+    """Runs that cover no file of the newest version, and what is no run."""
+    files = log.state().files
+    runs = {name: open_run(log.place, name, checked=False) for name in names}
+    return [name for name, run in runs.items() if run is None or files.keys().isdisjoint(run.names)]
 
 
 def _referenced(log: DeltaLog, oldest: int | None = None) -> list[str]:
@@ -58,10 +67,26 @@ def _referenced(log: DeltaLog, oldest: int | None = None) -> list[str]:
     for version in range(versions[0], versions[-1]):
         if version not in versions:
             raise log.place.damaged(f"{commit_name(version)} is missing, so no file is deleted")
-    names = log.state(versions[0]).names("")
-    for version in versions[1:]:
-        names += [unquote(action["add"]["path"]) for action in log.actions(version) if "add" in action]
+    names = [name for file in log.state(versions[0]).files.values() for name in _names_of(file.name, file.vector)]
+    for version in versions:
+        names += [name for action in log.actions(version) for name in _named(action)]
     return names
+
+
+def _named(action: dict[str, Any]) -> list[str]:
+    """The files that one line of a commit names."""
+    if "cdc" in action:
+        return [unquote(action["cdc"]["path"])]
+    if "add" in action:
+        vector = action["add"].get("deletionVector")
+        return _names_of(unquote(action["add"]["path"]), Vector.parse(vector) if vector else None)
+    told = action.get("commitInfo", {}).get(APPLICATION, {})
+    return [*told.get("inside", ()), *([told["owed"]] if told.get("owed") else [])]
+
+
+def _names_of(name: str, vector: Vector | None) -> list[str]:
+    kept = vector.file if vector is not None else None
+    return [name] if kept is None else [name, kept]
 
 
 def _checkpoint(log: DeltaLog, version: int) -> None:

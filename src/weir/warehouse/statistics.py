@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from weir.warehouse.place import Place
+from weir.warehouse.vectors import Vector
 
 LONGEST_TEXT = 32
-BASE, TAIL, NET_OLD, NET_NEW = "base/", "log/", "net/old-", "net/new-"  # the folder says what a file is, see State
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,17 @@ class DataFile:
 
     name: str
     size: int
-    rows: int
+    rows: int  # with those that the vector takes away
     statistics: str = ""
-    weights: tuple[int, int] | None = (
-        None  # the least and the greatest, of a file that a version holds; None: not known
-    )
+    vector: Vector | None = None
+
+    @property
+    def live(self) -> int:
+        return self.rows - self.gone
+
+    @property
+    def gone(self) -> int:
+        return self.vector.cardinality if self.vector else 0
 
 
 def describe_file(place: Place, name: str) -> DataFile:
@@ -55,6 +61,12 @@ def _statistics(footer: Any) -> dict[str, Any]:
         if bounds and len(bounds) == len(stats) and all(_plain(value) for pair in bounds for value in pair):
             lows[name], highs[name] = _json(min(b[0] for b in bounds)), _json(max(b[1] for b in bounds))
     return {"numRecords": footer.num_rows, "minValues": lows, "maxValues": highs, "nullCount": nulls}
+
+
+def with_vector(statistics: str) -> str:
+    """The bounds of a file of which rows are gone: they still hold, and need not be met."""
+    known = json.loads(statistics) if statistics else {}
+    return json.dumps(known | {"tightBounds": False})
 
 
 def _bounds(statistics: Any) -> tuple[Any, Any]:

@@ -1,13 +1,14 @@
-"""The view store: a view as a Delta table, appended to exactly once, read at any kept state.
+"""The view store: a view as a Delta table, changed exactly once by every batch, read at any kept state.
 
-State is the table's own log and nothing else. One writer appends; nets and folds may run beside it, in other threads
-or processes, and any number of readers.
+The table has the view's columns and nothing else, every row as often as it counts; every version is a state of the
+view. State is the table's own log and nothing else. One writer appends; rewritings of files may run beside it, in other
+threads or processes, and any number of readers.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeAlias
@@ -17,25 +18,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weir.algebra.types import Schema
 from weir.messages import Position
-from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, COMPACTING, reach
-from weir.warehouse import publishing, retention
-from weir.warehouse.addressing import find_state
-from weir.warehouse.arrow_engine import ArrowEngine
+from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, reach
+from weir.warehouse import publishing, retention, rewriting
+from weir.warehouse.addressing import Shown, find_state
 from weir.warehouse.care import Limits
 from weir.warehouse.columns import check_columns
+from weir.warehouse.committing import Committer
 from weir.warehouse.damage import cannot_read, check_files, leftovers
-from weir.warehouse.delta_log import DeltaLog, Outrun, State
-from weir.warehouse.errors import StoreError, WriterConflict
+from weir.warehouse.delta_log import DeltaLog
+from weir.warehouse.errors import StoreError
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
-from weir.warehouse.record import APPEND, FOLD, LOAD, NET, NOW, ArrivalStep, AsOf, Decided, Record, steps_of
-from weir.warehouse.spark_engine import DRIVER_BYTES, SparkEngine
+from weir.warehouse.reading import ArrowReader
+from weir.warehouse.record import APPEND, LOAD, NOW, ArrivalStep, AsOf, Decided, Record, steps_of
+from weir.warehouse.replacing import arrow_difference, frame_difference
+from weir.warehouse.spark_reading import SparkReader
+from weir.warehouse.spark_staging import stage_frame
 from weir.warehouse.staging import Staged, Stager
-from weir.warehouse.statistics import BASE, NET_NEW, NET_OLD, TAIL, DataFile
 
 Batch: TypeAlias = pa.Table | DataFrame | Staged
-StoreEngine: TypeAlias = ArrowEngine | SparkEngine
-Rewriting: TypeAlias = Callable[[State, int], list[DataFile]]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class ViewStore:
         self.place, self.schema = log.place, log.schema
         self._transaction = log.head().transaction  # the last one this writer knows of
         self._settled = -1  # the last one whose followers are known to be there
+        self._committer = Committer(log)
 
     @classmethod
     def create(
@@ -102,19 +104,27 @@ class ViewStore:
             raise cannot_read(place, problem) from problem
 
     def check(self) -> None:
-        """Refuses a table whose newest state has a file that is missing or has another size than its commit says."""
-        check_files(self.place, self.log.state().files)
+        """Refuses a table whose newest state has a file that is missing or has another size than its commit says, or
+        other rows than its commit says.
+        """
+        head = self.log.head()
+        state = self.log.state(head.version)
+        check_files(self.place, state.files.values())
+        if state.live != head.live:
+            raise self.place.damaged(f"its files hold {state.live} rows, its newest commit says {head.live}")
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def stage(self, batch: pa.Table | DataFrame, arrival: int) -> Staged:
         """Writes a delta's files without committing them. Its columns, WEIGHT (else 1), ARRIVAL (else ``arrival``)."""
-        engine = self._engine(batch.sparkSession if isinstance(batch, DataFrame) else None)
-        return Staged(tuple(engine.stage(batch, arrival)))
+        stager = self.stager(arrival, arrival)
+        return stage_frame(stager, batch) if isinstance(batch, DataFrame) else stager.write(batch)
 
-    def stager(self, arrival: int | None = None) -> Stager:
-        """The same for the tasks of a Spark job: it can be pickled, and what it writes can be added up."""
-        return Stager(self.place, self.schema, self.log.hash_bits, arrival)
+    def stager(self, arrival: int | None = None, last: int | None = None) -> Stager:
+        """The same for the tasks of a Spark job: it can be pickled, and what it writes can be added up. ``last``: the
+        arrival that the batch ends with.
+        """
+        return self._committer.stager(arrival, last)
 
     def append(
         self,
@@ -125,13 +135,14 @@ class ViewStore:
         steps: Sequence[ArrivalStep] = (),
         notes: Mapping[str, str] | None = None,
         followers: Sequence[Follower] = (),
+        exact: bool = False,
     ) -> Applied:
         """Commits a delta with the positions it brings the view to. None is the empty delta: positions still move.
 
         A transaction id at or before the table's own is a replay and changes nothing. With ``followers``, this commit
-        decides for their tables too.
+        decides for their tables too. ``exact``: nothing is taken that is not there.
         """
-        part = Follower(self, batch, APPEND, positions, arrivals, steps, notes or {})
+        part = Follower(self, batch, APPEND, positions, arrivals, steps, notes or {}, exact)
         return self._advance(part, transaction_id, followers)
 
     def load(
@@ -143,7 +154,9 @@ class ViewStore:
         notes: Mapping[str, str] | None = None,
         followers: Sequence[Follower] = (),
     ) -> Applied:
-        """Puts these rows in place of the view's: the first load, and every recomputation, which is an arrival."""
+        """Puts these rows in place of the view's: the first load, and every recomputation, which is an arrival. What is
+        there already stays where it is; only the difference is written.
+        """
         part = Follower(self, batch, LOAD, positions, arrivals, (), notes or {})
         return self._advance(part, transaction_id, followers)
 
@@ -165,7 +178,7 @@ class ViewStore:
 
     def _advance(self, own: Follower, transaction: int, followers: Sequence[Follower]) -> Applied:
         self.settle()
-        head = self._own_head()
+        head = self._committer.head_at(self._transaction)
         if transaction <= self._transaction:
             return Applied(head.version, fresh=False)
         check_distinct(self.log, followers)
@@ -178,15 +191,15 @@ class ViewStore:
                 reach(AFTER_FILES)
             mine, *others = written
             reach(BEFORE_COMMIT)
-            version = self._commit_after_own(replace(mine.record, followers=tuple(others)), mine.files)
+            version = self._committer.commit(replace(mine.record, followers=tuple(others)), mine.staged, mine.after)
         except StoreError:
             for part, waiting in zip(parts, written, strict=False):
-                part.store.place.discard(file.name for file in waiting.files)
+                part.store.place.discard(waiting.staged.names)
             raise
         self._transaction = transaction
         for each, decided in zip(followers, others, strict=True):
             reach(BETWEEN_COMMITS)
-            bring_forward(each.store.log, decided, self.place.uri)
+            bring_forward(each.store._committer, decided, self.place.uri)
             each.store._transaction = transaction
         self._settled = transaction
         return Applied(version, fresh=True)
@@ -198,7 +211,7 @@ class ViewStore:
             self._transaction = head.transaction  # only the deciding table moves this one, and it knows its writer
         else:
             self.settle()
-            head = self._own_head()
+            head = self._committer.head_at(self._transaction)
             follow(self.log, deciding.log)
         if head.transaction >= transaction:
             raise StoreError(
@@ -208,9 +221,9 @@ class ViewStore:
 
     def _write_part(self, part: Follower, transaction: int, deciding: Place) -> Decided:
         """Writes the files of one table's part, and says what its commit will say."""
-        head = self._own_head()
+        head = self._committer.head_at(self._transaction)
         last = _last_arrival(head, part, self.place)
-        files = self._files_of(part.kind, part.batch, last)
+        staged = self._staged(part, last)
         record = Record(
             part.kind,
             {**head.positions, **(part.positions or {})},
@@ -218,49 +231,41 @@ class ViewStore:
             transaction,
             part.arrivals,
             steps=steps_of(part.steps or ()),
+            inside=staged.inside,
             notes=dict(part.notes),
+            exact=part.exact or part.kind == LOAD,
             leader="" if deciding == self.place else self.place.path_to(deciding),
         )
-        path = deciding.path_to(self.place)
-        return Decided(path, self.log.identity, head.transaction, with_size(record, files), tuple(files))
+        return Decided(deciding.path_to(self.place), self.log.identity, head.transaction, record, staged)
 
-    def _commit_after_own(self, record: Record, files: Sequence[DataFile]) -> int:
-        """Commits on top of whatever nets and folds came in between; another writer's append is a conflict."""
-        while True:
-            head = self._own_head()
-            removed = self.log.state(head.version).files if record.kind == LOAD else ()
-            try:
-                return self.log.commit(head.version, record, files, removed)
-            except Outrun:
-                continue
-
-    def _own_head(self) -> Record:
-        head = self.log.head()
-        if head.transaction != self._transaction:
-            raise WriterConflict(
-                f"another writer has appended to the view at '{self.place.uri}': transaction {head.transaction} is "
-                f"there, this one had last seen {self._transaction}. Nothing of this one's was written. "
-                f"Stop one of the two, then open the view again."
-            )
-        return head
-
-    def _files_of(self, kind: str, batch: Batch | None, arrival: int) -> list[DataFile]:
+    def _staged(self, part: Follower, last: int) -> Staged:
+        if isinstance(part.batch, Staged):
+            return part.batch
+        batch = self._difference(part.batch) if part.kind == LOAD else part.batch
         if batch is None:
-            return []
-        if isinstance(batch, Staged):
-            return list(batch.files)
-        engine = self._engine(batch.sparkSession if isinstance(batch, DataFrame) else None)
-        return engine.load(batch, arrival) if kind == LOAD else engine.stage(batch, arrival)
+            return Staged()
+        stager = self.stager(last, last)
+        return stage_frame(stager, batch) if isinstance(batch, DataFrame) else stager.write(batch)
+
+    def _difference(self, batch: pa.Table | DataFrame | Staged | None) -> pa.Table | DataFrame | None:
+        """What makes these rows of the view's, with weights. Nothing is compared where the view has none."""
+        state = self.log.state()
+        if not state.live or isinstance(batch, Staged):
+            return None if isinstance(batch, Staged) else batch
+        shown = Shown(state)
+        if isinstance(batch, DataFrame):
+            return frame_difference(batch, SparkReader(self.place, self.schema, batch.sparkSession).rows(shown), self.schema)
+        return arrow_difference(batch, ArrowReader(self.place, self.schema).rows(shown), self.schema)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, spark: SparkSession, as_of: AsOf = NOW, counted: bool = False) -> DataFrame:
         """The visible rows as a DataFrame: each as often as it counts, or once with its count in WEIGHT."""
-        return SparkEngine(self.log, spark).read(find_state(self.log, as_of), counted)
+        return SparkReader(self.place, self.schema, spark).read(find_state(self.log, as_of), counted)
 
     def read_arrow(self, as_of: AsOf = NOW, counted: bool = False) -> pa.Table:
         """The same as an Arrow table, without Spark; the whole view is held in memory."""
-        return ArrowEngine(self.log).read(find_state(self.log, as_of), counted)
+        return ArrowReader(self.place, self.schema).read(find_state(self.log, as_of), counted)
 
     def positions(self) -> dict[str, Position]:
         """Where every source is to be resumed."""
@@ -277,75 +282,17 @@ class ViewStore:
 
     # -- care -------------------------------------------------------------------------------------------------------
 
-    def net(self, spark: SparkSession | None = None) -> int | None:
-        """Sums up the log, so that reading is one scan. Changes no visible row. None: there was nothing to do."""
-        return self._rewrite(NET, (NET_OLD, NET_NEW, TAIL), self._engine(spark).net)
+    def care(self, limits: Limits = Limits()) -> list[str]:
+        """Rewrites what has grown past its limit, also beside a writer. What was done: "merge", "purge", "index"."""
+        return rewriting.care(self._committer, limits)
 
-    def fold(self, spark: SparkSession | None = None) -> int | None:
-        """Works the log into the base. Changes no visible row. None: there was nothing to do."""
-        return self._rewrite(FOLD, (BASE, NET_OLD, NET_NEW, TAIL), self._engine(spark).fold)
+    def compact(self) -> int | None:
+        """Rewrites every small file, and every one of which rows are gone. None: there was nothing to do."""
+        return rewriting.compact(self._committer)
 
-    def log_share(self) -> float:
-        """The log's rows per row of the base: when it grows past a tenth or so, folding pays."""
-        state = self.log.state()
-        return state.rows(NET_OLD, NET_NEW, TAIL) / max(state.rows(BASE), 1)
-
-    def care(
-        self,
-        spark: SparkSession | None = None,
-        net_after: int = Limits.net_after,
-        fold_after: float = Limits.fold_after,
-        net_files: int = Limits.net_files,
-        few: int = Limits.few,
-    ) -> list[str]:
-        """Nets and folds what has grown past its limit, also beside a writer. What was done: "net", "fold"."""
-        limits, done = Limits(net_after, net_files, fold_after, few), []
-        for kind, asked, compact in ((NET, limits.ask_net, self.net), (FOLD, limits.ask_fold, self.fold)):
-            state = self.log.state()
-            engine = None if state.bytes("") <= DRIVER_BYTES else spark  # a small view is quicker without a Spark job
-            if asked(state) and compact(engine) is not None:
-                done.append(kind)
-        return done
-
-    def _rewrite(self, kind: str, folders: tuple[str, ...], write: Rewriting) -> int | None:
-        """Other files for the same rows, committed on top of any appends that came meanwhile.
-
-        They came to the log's end and what was read is still there, so the exchange is as right as before. When another
-        compaction was faster, the files read are gone: then there is nothing to do any more.
-        """
-        head = self.log.head()
-        state = self.log.state(head.version)
-        if not state.files_in(TAIL) and not (kind == FOLD and state.files_in(NET_OLD, NET_NEW)):
-            return None
-        reach(COMPACTING)
-        written = write(state, head.last_arrival)
-        removed = state.files_in(*folders)
-        reach(COMPACTING)
-        try:
-            version = self._exchange(kind, state, removed, written)
-        except StoreError:
-            self.place.discard(file.name for file in written)
-            raise
-        reach(COMPACTING)
-        return version
-
-    def _exchange(self, kind: str, read: State, removed: Sequence[DataFile], written: list[DataFile]) -> int | None:
-        while True:
-            head = self.log.head()
-            now = self.log.state(head.version)
-            if not set(read.names("")) <= set(now.names("")):
-                self.place.discard(file.name for file in written)
-                return None
-            record = with_size(replace(head, kind=kind, arrivals=None, steps=()), written)
-            try:
-                return self.log.commit(head.version, record, written, removed)
-            except Outrun:
-                continue
-
-    def publish(self, path: str | os.PathLike[str], as_of: AsOf = NOW, spark: SparkSession | None = None) -> int:
-        """A plain Delta table of the visible rows for outside tools, replaced as a whole in one commit."""
-        rows = self.read_arrow(as_of) if spark is None else self.read(spark, as_of)
-        return publishing.publish(self.log, Place.of(path, self.place.options), rows, as_of)
+    def publish(self, path: str | os.PathLike[str], as_of: AsOf = NOW) -> int:
+        """A plain Delta table of the visible rows at another place, for clients that know no deletion vectors."""
+        return publishing.publish(self.log, Place.of(path, self.place.options), as_of)
 
     def forget(self, before: AsOf) -> list[str]:
         """Gives up the states before this one, and the files that only they needed."""
@@ -355,9 +302,6 @@ class ViewStore:
         """Deletes files that no kept version names: what a killed writer left. Young files may be a living one's."""
         self.settle()  # files that wait for a follower's commit are no orphans
         return retention.clean_orphans(self.log, older_than)
-
-    def _engine(self, spark: SparkSession | None) -> StoreEngine:
-        return ArrowEngine(self.log) if spark is None else SparkEngine(self.log, spark)
 
 
 def _last_arrival(head: Record, part: Follower, place: Place) -> int:
@@ -374,7 +318,3 @@ def _last_arrival(head: Record, part: Follower, place: Place) -> int:
             f"arrivals {first} to {last} cannot follow arrival {head.last_arrival} of the view at '{place.uri}'"
         )
     return last
-
-
-def with_size(record: Record, files: Sequence[DataFile]) -> Record:
-    return replace(record, rows=sum(file.rows for file in files), bytes=sum(file.size for file in files))

@@ -1,0 +1,169 @@
+"""The same rows in other files: small files are merged, rows that are gone are left behind. No reader sees a change.
+
+This runs beside a writer. What the writer commits in between may take rows from the very files that are being
+rewritten: it is known where every row has gone, so these rows are gone from the new files too, by a vector in the same
+commit. Where another rewriting was faster, the files read are no more, and there is nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from weir.algebra.arrow_types import arrow_schema
+from weir.points import COMPACTING, reach
+from weir.warehouse.care import FULL, Limits
+from weir.warehouse.committing import Committer
+from weir.warehouse.delta_log import Change, DeltaLog, Outrun, State
+from weir.warehouse.errors import StoreError
+from weir.warehouse.index_runs import LARGE, Numbers, run_of, store_run
+from weir.warehouse.reading import visible_rows
+from weir.warehouse.record import REWRITE
+from weir.warehouse.row_index import as_numbers
+from weir.warehouse.staging import ROWS, Stager
+from weir.warehouse.statistics import DataFile, describe_file
+from weir.warehouse.vectors import read_vector, write_vectors
+
+_BATCH = 100_000  # rows that are read at a time
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where the rows of a new file come from: one after the other, these rows of a file."""
+
+    file: DataFile
+    rows: Numbers
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A new file, with the rows it was made of."""
+
+    file: DataFile
+    origins: Sequence[_Origin]
+    run: str = ""
+
+
+def care(table: Committer, limits: Limits) -> list[str]:
+    """What has grown past its limit. What was done: "merge", "purge", "index"."""
+    done = []
+    for name, chosen in (("merge", limits.to_merge), ("purge", limits.to_purge)):
+        state = table.log.state()
+        if files := chosen(state):
+            if rewrite(table.log, table.stager(), state, files) is not None:
+                done.append(name)
+    return [*done, *(["index"] if table.index.tidy() else [])]
+
+
+def compact(table: Committer) -> int | None:
+    """Every small file, if there are several, and every file of which rows are gone."""
+    state = table.log.state()
+    small = [file for file in state.files.values() if file.live < FULL]
+    files = [file for file in state.files.values() if file.gone or (file in small and len(small) > 1)]
+    return rewrite(table.log, table.stager(), state, files) if files else None
+
+
+def rewrite(log: DeltaLog, stager: Stager, state: State, files: Sequence[DataFile]) -> int | None:
+    """The version; None: somebody else was faster."""
+    reach(COMPACTING)
+    written = list(_write(stager, files))
+    reach(COMPACTING)
+    try:
+        version = _exchange(log, state, files, written)
+    except StoreError:
+        version = None
+        raise
+    finally:
+        if version is None:
+            log.place.discard(name for each in written for name in (each.file.name, each.run) if name)
+    reach(COMPACTING)
+    return version
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _write(stager: Stager, files: Sequence[DataFile]) -> Iterator[_Written]:
+    """The visible rows, in as many files as they need."""
+    full: list[_Origin] = []
+    for file in files:
+        rows = visible_rows(stager.place, file)
+        if full and sum(len(origin.rows) for origin in full) + len(rows) > FULL:
+            yield _write_one(stager, full)
+            full = []
+        if len(rows):
+            full.append(_Origin(file, rows))
+    if full:
+        yield _write_one(stager, full)
+
+
+def _write_one(stager: Stager, origins: Sequence[_Origin]) -> _Written:
+    place, name, hashes = stager.place, stager.place.new_name(ROWS), []
+    writer = place.parquet_writer(name, arrow_schema(stager.schema))
+    try:
+        for table in _rows(stager, origins):
+            place.writing(lambda table=table: writer.write_table(table))
+            hashes.append(stager.hashes(table))
+    finally:
+        place.writing(writer.close)
+    file, together = describe_file(place, name), np.concatenate(hashes)
+    run = store_run(place, run_of({name: together})).stored if len(together) >= LARGE else ""
+    return _Written(file, origins, run)
+
+
+def _rows(stager: Stager, origins: Sequence[_Origin]) -> Iterator[pa.Table]:
+    schema = arrow_schema(stager.schema)
+    for origin in origins:
+        before = 0
+        for batch in stager.place.batches(origin.file.name, schema.names, _BATCH):
+            first, last = np.searchsorted(origin.rows, [before, before + batch.num_rows])
+            mine = origin.rows[first:last] - before
+            before += batch.num_rows
+            if len(mine):
+                yield pa.Table.from_batches([batch]).take(pa.array(mine)).cast(schema)
+
+
+# -- committing --------------------------------------------------------------------------------------------------------
+
+
+def _exchange(log: DeltaLog, read: State, files: Sequence[DataFile], written: Sequence[_Written]) -> int | None:
+    while True:
+        head = log.head()
+        now = log.state(head.version)
+        if any(file.name not in now.files for file in files):
+            return None
+        added, vectors = _with_later_losses(log, now, written)
+        removed = [now.files[file.name] for file in files]
+        record = replace(head, kind=REWRITE, arrivals=None, steps=(), inside=())
+        try:
+            return log.commit(head.version, record, Change(added, removed, visible=False))
+        except Outrun:
+            log.place.discard(vectors)
+        except StoreError:
+            log.place.discard(vectors)
+            raise
+
+
+def _with_later_losses(log: DeltaLog, now: State, written: Sequence[_Written]) -> tuple[list[DataFile], list[str]]:
+    """The new files without the rows that were taken since they were read; and the files with their vectors."""
+    gone = {each.file.name: rows for each in written if (rows := _lost(log, now, each))}
+    vectors = write_vectors(log.place, gone)
+    left = [each.file for each in written if len(gone.get(each.file.name, ())) < each.file.rows]
+    names = {name for vector in vectors.values() if (name := vector.file) is not None}
+    return [replace(file, vector=vectors.get(file.name)) for file in left], sorted(names)
+
+
+def _lost(log: DeltaLog, now: State, written: _Written) -> BitMap:
+    """The rows of a new file that are gone meanwhile from where they come from."""
+    lost, before = BitMap(), 0
+    for origin in written.origins:
+        vector = now.files[origin.file.name].vector
+        if vector is not None and vector != origin.file.vector:
+            gone = np.isin(origin.rows, as_numbers(read_vector(log.place, vector)))
+            lost |= BitMap((np.flatnonzero(gone) + before).astype(np.uint32))
+        before += len(origin.rows)
+    return lost
