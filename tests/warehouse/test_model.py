@@ -15,7 +15,7 @@ from tests.warehouse.batches import AB, ab, bag_of, batch
 from weir.algebra.memory import MemoryBag
 from weir.warehouse import spark_reading
 from weir.warehouse.care import Limits
-from weir.warehouse.columns import ARRIVAL, HASH, WEIGHT
+from weir.warehouse.columns import ARRIVAL
 from weir.warehouse.record import AsOf
 from weir.warehouse.row_hash import row_hashes
 from weir.warehouse.store import ViewStore
@@ -69,61 +69,34 @@ def test_every_state_is_what_the_bags_say(tmp_path: Path, seed: int, hash_bits: 
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("seed", "hash_bits"), [(1, 64), (2, 1)])
-def test_spark_reads_nets_and_folds_the_same(spark: SparkSession, tmp_path: Path, seed: int, hash_bits: int) -> None:
-    """With files written by both engines, colliding hashes included, Spark shows what Arrow and the bags show."""
+@pytest.mark.parametrize(("seed", "hash_bits", "driver_bytes"), [(1, 64, 0), (2, 1, 0), (3, 2, 1 << 20)])
+def test_spark_writes_and_reads_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, hash_bits: int, driver_bytes: int
+) -> None:
+    """With files written by tasks and by the driver, colliding hashes included, Spark shows what Arrow and the bags
+    show; rows that are gone are left out by Spark, or by the driver."""
+    monkeypatch.setattr(spark_reading, "DRIVER_BYTES", driver_bytes)
     store = ViewStore.create(tmp_path / "view", AB, hash_bits=hash_bits)
     dice = random.Random(seed)
-    model = live(store, dice, 7, spark)
-    for arrival in sorted({max(model), dice.choice(list(model))}):
+    model = live(store, dice, 9, spark)
+    for arrival in sorted({max(model), *dice.sample(list(model), 3)}):
         shown = store.read(spark, AsOf(arrival=arrival)).toArrow()
         assert bag_of(shown, AB) == model[arrival].positive() == bag_of(store.read_arrow(AsOf(arrival=arrival)), AB)
-    for level in (store.net, store.fold):
-        level(spark)
-        assert bag_of(store.read(spark).toArrow(), AB) == model[max(model)].positive()
+    store.compact()
+    assert bag_of(store.read(spark).toArrow(), AB) == model[max(model)].positive()
+    assert store.read(spark, counted=True).toArrow().num_rows == len(dict(model[max(model)].positive().items()))
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("hash_bits", "driver_bytes"), [(64, 1 << 20), (2, 1 << 20), (2, 0)])
-def test_every_plan_reads_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hash_bits: int, driver_bytes: int
+def test_a_query_reads_the_columns_that_it_asks_for(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sets (no weight is read, no row repeated), bags and counts below zero; netted by the driver and by Spark; with
-    and without a tail; hashes that collide or do not: always what the bags say."""
-    monkeypatch.setattr(spark_engine, "DRIVER_BYTES", driver_bytes)
-    store, first = ViewStore.create(tmp_path / "view", AB, hash_bits=hash_bits), [((n, "x"), 1) for n in range(12)]
-    deltas: list[list[tuple[tuple[int, str | None], int]]] = [
-        [((1, "x"), -1), ((2, "x"), -1), ((20, "new"), 1), ((21, None), 1)],  # only takes away what is there once
-        [((3, "x"), 2), ((20, "new"), -1), ((1, "x"), 1), ((30, "y"), -1)],  # counts above 1, back again, below zero
-        [((30, "y"), 2), ((4, "x"), -3), ((3, "x"), -1), ((40, "z"), 1)],
-    ]
-    store.load(batch(AB, [(row, weight, 1) for row, weight in first]), {}, (1, 1), 1)
-    bag = MemoryBag.weighted(AB, first)
-    for number, delta in enumerate(deltas, start=2):
-        store.append(batch(AB, [(row, weight, number) for row, weight in delta]), {}, (number, number), number)
-        bag = bag + MemoryBag.weighted(AB, delta)
-        for compact in (lambda _: None, store.net):
-            compact(spark)
-            assert bag_of(store.read(spark).toArrow(), AB) == bag.positive(), f"delta {number}"
-    store.fold(spark)
-    assert bag_of(store.read(spark).toArrow(), AB) == bag.positive() == bag_of(store.read_arrow(), AB)
-    assert store.read(spark, counted=True).toArrow().num_rows == len(dict(bag.positive().items()))
-
-
-@pytest.mark.spark
-def test_a_query_reads_the_columns_that_it_asks_for(spark: SparkSession, tmp_path: Path) -> None:
-    """A netted log of a set costs the hash beside the columns asked for; of a bag the weight, too; columns of the log
-    are not compared."""
+    """Also where rows are gone: a plain scan of the columns asked for, and the rows' numbers, which are in no file."""
+    monkeypatch.setattr(spark_reading, "DRIVER_BYTES", 0)
     store = ViewStore.create(tmp_path / "view", AB)
     store.load(ab((1, "x", 1), (2, "y", 1)), {}, (1, 1), 1)
     store.append(ab((1, "x", -1), (3, "z", 1), arrival=2), {}, (2, 2), 2)
-    store.net(spark)
-    assert scanned(store.read(spark).select("a")) == [{"a", HASH}, {HASH}]
-    store.append(ab((2, "y", 1), arrival=3), {}, (3, 3), 3)
-    store.net(spark)
-    assert scanned(store.read(spark).select("a")) == [{"a", HASH, WEIGHT}, {HASH, WEIGHT}]
-    store.fold(spark)
-    assert scanned(store.read(spark).select("a")) == [{"a", WEIGHT}]
+    assert all(columns <= {"a"} for columns in scanned(store.read(spark).select("a")))
 
 
 def scanned(frame: DataFrame) -> list[set[str]]:
@@ -132,21 +105,20 @@ def scanned(frame: DataFrame) -> list[set[str]]:
     with contextlib.redirect_stdout(out):
         frame.explain()
     schemas = re.findall(r"ReadSchema: struct<(.*?)>", out.getvalue())
+    assert schemas
     return [{column.partition(":")[0] for column in schema.split(",")} for schema in schemas]
 
 
-@pytest.mark.spark
-def test_a_log_row_that_only_shares_a_hash_is_shown_beside_the_base_row(spark: SparkSession, tmp_path: Path) -> None:
-    """A single log row and a single base row of one hash stay two tuples: appended, netted and folded, on Spark."""
-    store = ViewStore.create(tmp_path / "view", AB, hash_bits=3)
+def test_rows_that_only_share_a_hash_stay_two_rows(tmp_path: Path) -> None:
+    """Each goes when it is taken, and never the other one; whoever the writer is."""
     candidates = batch(AB, [((number, "x"), 1, 1) for number in range(40)])
     hashes = row_hashes(candidates.select(list(AB.names)), bits=3).to_pylist()
     twin = next(at for at in range(1, 40) if hashes[at] == hashes[0])
-    store.load(candidates.slice(0, 1), {}, (1, 1), 1)
-    store.append(candidates.slice(twin, 1).set_column(3, ARRIVAL, [[2]]), {}, (2, 2), 2)
-    expected = MemoryBag.of(AB, [(0, "x"), (twin, "x")])
-    for compact in (lambda _: None, store.net, store.fold):
-        compact(spark)
-        assert bag_of(store.read(spark).toArrow(), AB) == expected == bag_of(store.read_arrow(), AB)
-    kept = [(record.kind, record.rows) for record in store.history()]
-    assert kept == [("create", 0), ("load", 1), ("append", 1), ("net", 1), ("fold", 2)]
+    for exact in (True, False):
+        store = ViewStore.create(tmp_path / str(exact), AB, hash_bits=3)
+        store.load(candidates.slice(0, 1), {}, (1, 1), 1)
+        store.append(candidates.slice(twin, 1).set_column(3, ARRIVAL, [[2]]), {}, (2, 2), 2)
+        assert bag_of(store.read_arrow(), AB) == MemoryBag.of(AB, [(0, "x"), (twin, "x")])
+        taken = batch(AB, [((twin, "x"), -1, 3)])
+        ViewStore.open(store.place.uri).append(taken, {}, (3, 3), 3, exact=exact)
+        assert bag_of(store.read_arrow(), AB) == MemoryBag.of(AB, [(0, "x")])

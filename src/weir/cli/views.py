@@ -97,15 +97,14 @@ def verify(
 def compact(
     view: ViewName,
     project: ProjectFolder = ".",
-    fold: Annotated[bool, typer.Option(help="Fold the log into the base; without it the log is only netted.")] = True,
 ) -> None:
-    """Sum up a view's log so that reading is quick; no visible row changes."""
+    """Merge a view's small files and leave behind the rows that are gone; no visible row changes."""
     from weir.operation.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:
         began = time.monotonic()
-        versions = warehouse.compact(view, fold)
-    made = ", ".join(f"version {version}" for version in versions) or "nothing to do"
+        version = warehouse.compact(view)
+    made = "nothing to do" if version is None else f"version {version}"
     print_lines([f"view {view}: {made} ({seconds_text(time.monotonic() - began)})"])
 
 
@@ -115,7 +114,7 @@ def publish(
     project: ProjectFolder = ".",
     as_of: AsOfText = "",
 ) -> None:
-    """Write a view as a plain Delta table, for tools that want no weights; replaced as a whole in one commit."""
+    """Copy a view to a Delta table without deletion vectors, for tools that know none; again: only what has changed."""
     from weir.operation.warehouse import Warehouse
 
     with Warehouse.open(project) as warehouse:

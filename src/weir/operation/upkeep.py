@@ -1,11 +1,11 @@
-"""Care for the tables while they are maintained: logs are summed up, old states given up, what was left behind removed.
+"""Care for the tables while they are maintained: files are merged, old states given up, what was left behind removed.
 
 One thread, one table at a time, beside the rounds: the store lets a compaction and the appends meanwhile pass each
 other. It rests after each compaction for longer than that took, so that it has a small share of the machine, whatever
 the rate of changes. What goes wrong here is said and tried again later; no view waits for it.
 
-- A log that has grown past ``compact_after`` of the view is folded into it; one of many files is netted. The store says
-  what is worth it (``weir.warehouse.care``).
+- Many small files are merged, and a file of which more than ``compact_after`` of the rows are gone is written again.
+  The store says what is worth it (``weir.warehouse.care``).
 - Files that no commit names are what a killed process has left. Young ones may be a living one's, so they are
   deleted when they are an hour old: at the start, and once an hour.
 - With ``keep_days``, states that are older are forgotten, once an hour too.
@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
@@ -26,6 +27,7 @@ from weir.algebra.errors import WeirError
 from weir.project.folder import RunKeys
 from weir.rounds.units import Unit
 from weir.spark.session import share_cores
+from weir.warehouse.care import COMMON
 from weir.warehouse.errors import CannotRead, Damaged
 from weir.warehouse.record import AsOf, Record
 from weir.warehouse.retention import GRACE
@@ -34,7 +36,7 @@ from weir.warehouse.store import ViewStore
 log = logging.getLogger("weir")
 LOOK = 1.0  # seconds between two looks at the tables
 REST = 9.0  # times as long as a compaction took
-LIMITS: dict[str, int] = {}  # other than the store's own
+LIMITS = COMMON
 HOUSEKEEPING = 3600.0  # seconds
 _DAY = 86_400_000  # milliseconds
 
@@ -113,7 +115,7 @@ class Care:
     def _compact(self, store: ViewStore) -> bool:
         began = time.monotonic()
         try:
-            done = store.care(self._spark, fold_after=self._keys.compact_after, **LIMITS)
+            done = store.care(replace(LIMITS, gone=self._keys.compact_after))
         except (Damaged, CannotRead) as problem:
             self._leave(store, problem)
             return False

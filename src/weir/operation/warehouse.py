@@ -430,15 +430,13 @@ class Warehouse:
         found, problems = self._audits(names)
         return {"audits": [vars(each) for each in found], "problems": problems}
 
-    def compact(self, name: str, fold: bool = True) -> list[int]:
-        """Nets a view's log, and folds it into the base; no visible row changes. The versions made."""
-        store = self.store(name)
-        acts = [store.net, *([store.fold] if fold else [])]
-        return [version for act in acts if (version := act(self.spark)) is not None]
+    def compact(self, name: str) -> int | None:
+        """Merges a view's small files and leaves behind what is gone; no visible row changes. The version made."""
+        return self.store(name).compact()
 
     def publish(self, name: str, path: str | os.PathLike[str], as_of: AsOf = NOW) -> int:
-        """Writes the view as a plain Delta table for tools that want no weights; its version there."""
-        return self.store(name).publish(path, as_of, self.spark)
+        """Copies the view to a Delta table without deletion vectors, for tools that know none; its version there."""
+        return self.store(name).publish(path, as_of)
 
     @property
     def engine(self) -> Engine | None:

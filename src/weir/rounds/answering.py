@@ -158,7 +158,7 @@ def _order(view: MaintainedView, sweep: Sweeping) -> SweepOrder:
     relations = view.view.relations
     numbering = Numbering(width(view.view), None if view.complete else sweep.conversation.driver.arrivals)
     batch, arrived = pack(sweep.batch, relations), pack(sweep.arrived, relations)
-    return SweepOrder(view.view, batch, arrived, view.store.stager(), numbering)
+    return SweepOrder(view.view, batch, arrived, view.store.stager(last=numbering.end), numbering)
 
 
 def _result(future: Future[T], source: str) -> T:

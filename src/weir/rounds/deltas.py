@@ -53,6 +53,10 @@ class RoundCommits:
     last: int
     every_state: bool  # whether each of the states can be read later, or only the last one
 
+    def number(self, arrival: int) -> int:
+        """The arrival number that a row is stored with."""
+        return arrival if self.every_state else self.last
+
     def steps(self) -> Iterator[ArrivalStep]:
         """Which source moved where at which arrival, for finding states inside the batch by position."""
         before: Mapping[str, Position] = {}
@@ -65,21 +69,22 @@ class RoundCommits:
 
 def delta_of(store: ViewStore, round_: RoundCommits, spark: SparkSession) -> tuple[str, Batch | None]:
     """What to give to the store: ``append`` with signed rows (None: nothing), or ``load`` with the whole view."""
-    numbered = [(arrival, action) for arrival, commit in round_.commits for action in commit.actions]
+    numbered = [(round_.number(arrival), action) for arrival, commit in round_.commits for action in commit.actions]
     if (last := _last_replacement(numbered)) is not None:
         return "load", _replaced(numbered, last, spark)
     if all(isinstance(action, Add | AddSwept) for _, action in numbered):
         tables = [_table(action.delta, arrival) for arrival, action in numbered if isinstance(action, Add)]
-        return "append", _batch(store, tables, round_.deltas)
-    return "append", _batch(store, list(_looked_at(store, round_, spark)), round_.deltas)
+        return "append", _batch(store, tables, round_)
+    return "append", _batch(store, list(_looked_at(store, round_, spark)), round_)
 
 
-def _batch(store: ViewStore, tables: list[pa.Table], deltas: Sequence[SweptDelta]) -> Batch | None:
-    """Rows at hand become one file; what tasks have written already goes with it."""
+def _batch(store: ViewStore, tables: list[pa.Table], round_: RoundCommits) -> Batch | None:
+    """Rows at hand become one part; what tasks have written already goes with it."""
+    deltas = round_.deltas
     rows = [table for table in [*tables, *(table for delta in deltas for table in delta.rows)] if table.num_rows]
     staged = [part for delta in deltas for part in delta.staged]
     if rows:
-        staged.append(store.stager().write(pa.concat_tables(rows, promote_options="default")))
+        staged.append(store.stager(last=round_.last).write(pa.concat_tables(rows, promote_options="default")))
     return reduce(Staged.__add__, staged) if staged else None
 
 
@@ -122,13 +127,13 @@ def _looked_at(store: ViewStore, round_: RoundCommits, spark: SparkSession) -> I
     for arrival, commit in round_.commits:
         after = apply_actions(state, commit.actions)
         assert isinstance(after, ArrowBag)
-        yield _table(after - state, arrival)
+        yield _table(after - state, round_.number(arrival))
         state = after
 
 
 def _touched(store: ViewStore, actions: Sequence[Action], spark: SparkSession) -> ArrowBag:
     """The view's rows that carry a key that is deleted, or equal a row that is added."""
-    view = store.read(spark, counted=True)
+    view = store.read(spark)
     names = store.schema.names
     parts = [_carrying(view, on, keys, spark) for on, keys in _deleted(actions).items()]
     added = [_rows(action) for action in actions if not isinstance(action, DeleteKeys)]
@@ -137,8 +142,8 @@ def _touched(store: ViewStore, actions: Sequence[Action], spark: SparkSession) -
         other = rows.toDF(*(f"added {at}" for at in range(len(names))))
         same = [view[backquoted(name)].eqNullSafe(other[f"`added {at}`"]) for at, name in enumerate(names)]
         parts.append(view.join(other, reduce(lambda a, b: a & b, same), "left_semi"))
-    found = reduce(DataFrame.unionAll, parts).distinct().toArrow()
-    return bag_of(found, store.schema)
+    counted = [part.groupBy(*map(backquoted, names)).count() for part in parts]
+    return bag_of(reduce(DataFrame.unionAll, counted).distinct().toArrow(), store.schema)
 
 
 def _rows(action: Action) -> ArrowBag:

@@ -25,7 +25,7 @@ from weir.spark.arrow_bag import ArrowBag
 from weir.sweeping.spark_expressions import schema_of_view
 from weir.warehouse.bags import bag_of
 from weir.warehouse.columns import check_names, escaped, unescaped
-from weir.warehouse.damage import DATA, last_known_arrival
+from weir.warehouse.damage import DATA, OLDER, last_known_arrival
 from weir.warehouse.errors import BadColumns, Damaged, StoreError
 from weir.warehouse.place import LOG, Place
 from weir.warehouse.record import Record
@@ -86,7 +86,7 @@ class ViewTables:
         log = [name for name in files if name.startswith(f"{LOG}/")]
         commits = sorted((name for name in log if name.endswith(".json")), reverse=True)
         place.discard([*(name for name in log if not name.endswith(".json")), *commits])
-        place.discard(name for name in files if name.startswith(DATA))
+        place.discard(name for name in files if name.startswith(DATA + OLDER))
         return self.create(schema, *names, after=after)
 
     def gone(self, *names: str) -> Damaged:
@@ -159,6 +159,11 @@ class MaintainedView:
     def level(self) -> str:
         """What its readers see: where states between are not asked for, only a round's last one is kept."""
         return "strong" if self.choice.level == "complete" and not self.complete else self.choice.level
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no row is ever taken that is not there: every state that is written is one of the view."""
+        return self.choice.level in ("strong", "complete")
 
     # -- the table -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ from weir.spark.session import share_cores
 from weir.sweeping.failures import explained
 from weir.warehouse.bags import batch_of
 from weir.warehouse.following import Follower
-from weir.warehouse.record import APPEND, LOAD
+from weir.warehouse.record import APPEND
 
 log = logging.getLogger("weir")
 
@@ -117,9 +117,7 @@ def commit_together(parts: Sequence[Follower], positions: Mapping[str, Position]
     """The first part's table decides for all."""
     leading, *following = parts
     transaction = 1 + max(part.store.head.transaction for part in parts)
-    act = leading.store.load if leading.kind == LOAD else leading.store.append
-    steps = {} if leading.kind == LOAD else {"steps": tuple(leading.steps or ())}
-    act(leading.batch, positions, leading.arrivals, transaction, notes=leading.notes, followers=following, **steps)
+    leading.store.advance(replace(leading, positions=positions), transaction, following)
     points.reach(points.AFTER_COMMIT)
 
 
@@ -130,7 +128,8 @@ def _parts(view: MaintainedView, round_: RoundCommits | None, spark: SparkSessio
         return
     kind, batch = delta_of(view.store, round_, spark)
     changes = list(_auxiliary(view, (commit for _, commit in round_.commits), spark))
-    yield Follower(view.store, batch, kind, None, (round_.first, round_.last), tuple(round_.steps()), view.notes)
+    numbers, steps = (round_.first, round_.last), tuple(round_.steps())
+    yield Follower(view.store, batch, kind, None, numbers, steps, view.notes, view.is_exact)
     yield from changes
 
 
@@ -144,4 +143,4 @@ def _auxiliary(view: MaintainedView, commits: Iterable[Commit], spark: SparkSess
     for name, delta in total.items():
         store = view.table_for(name, delta.schema, spark)
         rows = batch_of(delta.table, store.schema.names)
-        yield Follower(store, rows if rows.num_rows else None, APPEND, steps=())
+        yield Follower(store, rows if rows.num_rows else None, APPEND, steps=(), exact=view.is_exact)

@@ -37,3 +37,6 @@ class Limits:
         """The file of which the most rows are gone, if these are too many."""
         files = [file for file in state.files.values() if file.gone > max(self.gone * file.rows, self.few)]
         return [max(files, key=lambda file: file.gone)] if files else []
+
+
+COMMON = Limits()

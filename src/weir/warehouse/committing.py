@@ -8,8 +8,9 @@ from dataclasses import replace
 from weir.warehouse.changing import Preparation, Prepared
 from weir.warehouse.delta_log import DeltaLog, Outrun
 from weir.warehouse.errors import StoreError, WriterConflict
+from weir.warehouse.index_runs import INDEX
 from weir.warehouse.record import LOAD, Record
-from weir.warehouse.row_index import RowIndex
+from weir.warehouse.row_index import MOST_RUNS, RowIndex
 from weir.warehouse.staging import Staged, Stager
 
 
@@ -54,6 +55,14 @@ class Committer:
                     raise
                 self._note(prepared, version)
                 return version
+
+    def tidy(self) -> bool:
+        """Merges the index, where it lies in many files."""
+        with self._turn:
+            if len(self.log.place.listing(INDEX)) <= MOST_RUNS:
+                return False
+            self.index.follow(self.log.state())
+            return self.index.tidy()
 
     def _prepared(self, head: Record, record: Record, staged: Staged) -> Prepared:
         state = self.log.state(head.version)

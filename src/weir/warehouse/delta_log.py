@@ -215,8 +215,8 @@ class DeltaLog:
     def commit(self, expected: int, record: Record, change: Change) -> int:
         """Makes version ``expected + 1``, all or nothing, or raises Outrun or CannotWrite."""
         now = int(time.time() * 1000)
-        total = {"rows": sum(file.rows for file in change.added), "bytes": sum(file.size for file in change.added)}
-        marked = replace(record, token=uuid.uuid4().hex, **total)
+        rows, size = sum(file.rows for file in change.added), sum(file.size for file in change.added)
+        marked = replace(record, token=uuid.uuid4().hex, rows=rows, bytes=size)
         txn = {"appId": APPLICATION, "version": record.transaction, "lastUpdated": now}
         actions = [_info(marked, now), {"txn": txn}, *change.actions(now)]
         name = commit_name(expected + 1)

@@ -93,8 +93,8 @@ def open_run(place: Place, name: str, checked: bool = True) -> Run | None:
         source = pa.memory_map(str(Path(place.uri, name))) if place.is_local else pa.py_buffer(place.read_bytes(name))
         table = pa.ipc.open_file(source).read_all()
         about = table.schema.metadata
-        columns = [table.column(each).combine_chunks().to_numpy() for each in ("hash", "file", "row")]
-        run = Run(tuple(json.loads(about[_NAMES])), *columns, stored=name)
+        hashes, files, rows = (table.column(each).combine_chunks().to_numpy() for each in ("hash", "file", "row"))
+        run = Run(tuple(json.loads(about[_NAMES])), hashes, files, rows, name)
         return run if not checked or _checksum(run) == int(about[_SUM]) else None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None

@@ -66,7 +66,8 @@ class Place:
         """The same for ``obstore``."""
         if self.is_local:
             return obstore.store.LocalStore(self.uri, mkdir=True)
-        return obstore.store.from_url(self.uri, config=dict(self.options or {}))
+        options: Any = dict(self.options or {})
+        return obstore.store.from_url(self.uri, config=options)
 
     def spark_path(self, name: str) -> str:
         return f"file://{self.uri}/{name}" if self.is_local else f"{self.uri}/{name}"
@@ -106,12 +107,15 @@ class Place:
 
     def read_table(self, name: str, columns: list[str]) -> pa.Table:
         """Some columns of a file, as they are."""
-        return self._reading(name, lambda: pq.read_table(name, filesystem=self.files, columns=columns, partitioning=None))
+        return self._reading(
+            name, lambda: pq.read_table(name, filesystem=self.files, columns=columns, partitioning=None)
+        )
 
     def batches(self, name: str, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """A file in parts of so many rows at most."""
-        found = self._reading(name, lambda: pq.ParquetFile(name, filesystem=self.files)).iter_batches(rows, columns=columns)
-        while (batch := self._reading(name, lambda: next(found, None))) is not None:
+        file = self._reading(name, lambda: pq.ParquetFile(name, filesystem=self.files))
+        parts = file.iter_batches(rows, columns=columns)
+        while (batch := self._reading(name, lambda: next(parts, None))) is not None:
             yield batch
 
     def read_rows(self, name: str, rows: Any, columns: list[str]) -> pa.Table:

@@ -1,7 +1,7 @@
 """Publishing: the view's rows as a plain Delta table at another place, for clients that know no deletion vectors.
 
 Every file of the view has its copy there, without the rows that are gone. Publishing again writes only what has changed
-since: files that are new, and files that have lost rows. One commit exchanges them; readers see the old rows or the new.
+since: files that are new, and files that have lost rows. One commit exchanges them: readers see the old or the new.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +54,11 @@ def care(table: Committer, limits: Limits) -> list[str]:
     done = []
     for name, chosen in (("merge", limits.to_merge), ("purge", limits.to_purge)):
         state = table.log.state()
-        if files := chosen(state):
-            if rewrite(table.log, table.stager(), state, files) is not None:
-                done.append(name)
-    return [*done, *(["index"] if table.index.tidy() else [])]
+        if (files := chosen(state)) and rewrite(table.log, table.stager(), state, files) is not None:
+            done.append(name)
+    if table.tidy():
+        done.append("index")
+    return done
 
 
 def compact(table: Committer) -> int | None:
@@ -106,7 +108,7 @@ def _write_one(stager: Stager, origins: Sequence[_Origin]) -> _Written:
     writer = place.parquet_writer(name, arrow_schema(stager.schema))
     try:
         for table in _rows(stager, origins):
-            place.writing(lambda table=table: writer.write_table(table))
+            place.writing(partial(writer.write_table, table))
             hashes.append(stager.hashes(table))
     finally:
         place.writing(writer.close)

@@ -1,9 +1,9 @@
 """The row index: from a row's hash to the places that hold such a row, in the newest version of one table.
 
 It is a cache and never the truth. Every data file of the version is covered by one run (``index_runs.py``), large ones
-by runs in files, the rest by runs in memory; whatever is not covered, because its run is missing or damaged or was never
-written, or because another tool has rewritten the table, is read and hashed. So the index follows the table, and not
-the other way round. Places are not taken out of it: which rows are gone, the table's deletion vectors say.
+by runs in files, the rest by runs in memory; whatever is not covered, because its run is missing or damaged or was
+never written, or because another tool has rewritten the table, is read and hashed. So the index follows the table, and
+not the other way round. Places are not taken out of it: which rows are gone, the table's deletion vectors say.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ class Search:
 
     def is_done(self) -> Numbers:
         """Of which hashes all entries have been given."""
-        return self._done >= self._ends[-1]
+        done: Numbers = self._done >= self._ends[-1]
+        return done
 
     def more(self, asked: Numbers, most: Numbers) -> Entries:
         """The next entries of the hashes with these numbers, so many of each at most, of rows that are visible."""
@@ -165,8 +166,8 @@ class Search:
         if not parts:
             nothing = np.empty(0, np.int64)
             return Entries(nothing, nothing, nothing, self._names)
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        return self._visible(Entries(*columns, names=self._names))
+        which, files, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return self._visible(Entries(which, files, rows, self._names))
 
     def _of_run(self, number: int, asked: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, ...]:
         run, before = self._runs[number], self._ends[number, asked]

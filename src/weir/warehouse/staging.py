@@ -66,8 +66,8 @@ class StagedPart:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> StagedPart:
-        files = [DataFile(*told) if told else None for told in (document["brought"], document["changes"])]
-        return cls(*files, document["inside"], document["run"])
+        brought, changes = (DataFile(*told) if told else None for told in (document["brought"], document["changes"]))
+        return cls(brought, changes, document["inside"], document["run"])
 
 
 def _described(file: DataFile | None) -> list[Any] | None:

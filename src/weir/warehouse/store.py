@@ -21,12 +21,13 @@ from weir.messages import Position
 from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, reach
 from weir.warehouse import publishing, retention, rewriting
 from weir.warehouse.addressing import Shown, find_state
-from weir.warehouse.care import Limits
+from weir.warehouse.care import COMMON, Limits
 from weir.warehouse.columns import check_columns
 from weir.warehouse.committing import Committer
 from weir.warehouse.damage import cannot_read, check_files, leftovers
 from weir.warehouse.delta_log import DeltaLog
 from weir.warehouse.errors import StoreError
+from weir.warehouse.feed import steps_of_version
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
 from weir.warehouse.reading import ArrowReader
@@ -143,7 +144,7 @@ class ViewStore:
         decides for their tables too. ``exact``: nothing is taken that is not there.
         """
         part = Follower(self, batch, APPEND, positions, arrivals, steps, notes or {}, exact)
-        return self._advance(part, transaction_id, followers)
+        return self.advance(part, transaction_id, followers)
 
     def load(
         self,
@@ -158,7 +159,7 @@ class ViewStore:
         there already stays where it is; only the difference is written.
         """
         part = Follower(self, batch, LOAD, positions, arrivals, (), notes or {})
-        return self._advance(part, transaction_id, followers)
+        return self.advance(part, transaction_id, followers)
 
     def settle(self) -> list[str]:
         """Brings tables forward that a commit has decided for and a crash has left behind. The URIs of those moved."""
@@ -176,7 +177,8 @@ class ViewStore:
             self._settled = head.transaction
         return moved
 
-    def _advance(self, own: Follower, transaction: int, followers: Sequence[Follower]) -> Applied:
+    def advance(self, own: Follower, transaction: int, followers: Sequence[Follower]) -> Applied:
+        """Commits this table's part, and with it those of its followers."""
         self.settle()
         head = self._committer.head_at(self._transaction)
         if transaction <= self._transaction:
@@ -254,7 +256,8 @@ class ViewStore:
             return None if isinstance(batch, Staged) else batch
         shown = Shown(state)
         if isinstance(batch, DataFrame):
-            return frame_difference(batch, SparkReader(self.place, self.schema, batch.sparkSession).rows(shown), self.schema)
+            there = SparkReader(self.place, self.schema, batch.sparkSession).rows(shown)
+            return frame_difference(batch, there, self.schema)
         return arrow_difference(batch, ArrowReader(self.place, self.schema).rows(shown), self.schema)
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -266,6 +269,10 @@ class ViewStore:
     def read_arrow(self, as_of: AsOf = NOW, counted: bool = False) -> pa.Table:
         """The same as an Arrow table, without Spark; the whole view is held in memory."""
         return ArrowReader(self.place, self.schema).read(find_state(self.log, as_of), counted)
+
+    def read_steps(self, version: int) -> pa.Table:
+        """What a version has changed, by arrival: signed rows with WEIGHT and ARRIVAL."""
+        return steps_of_version(self.log, version)
 
     def positions(self) -> dict[str, Position]:
         """Where every source is to be resumed."""
@@ -282,7 +289,7 @@ class ViewStore:
 
     # -- care -------------------------------------------------------------------------------------------------------
 
-    def care(self, limits: Limits = Limits()) -> list[str]:
+    def care(self, limits: Limits = COMMON) -> list[str]:
         """Rewrites what has grown past its limit, also beside a writer. What was done: "merge", "purge", "index"."""
         return rewriting.care(self._committer, limits)
 

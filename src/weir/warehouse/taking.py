@@ -84,7 +84,8 @@ class Taker:
         beginning = {name for run in self._new for name in run.names}
         fresh = np.isin(found.file, [number for number, name in enumerate(found.names) if name in beginning])
         mixed = np.bincount(found.asked[fresh], minlength=len(needed)) > 0
-        return done & (counts == needed) & (~mixed | (needed == 1))
+        plain: Numbers = done & (counts == needed) & (~mixed | (needed == 1))
+        return plain
 
     def _compare(self, taking: Taking, mine: Numbers, rows: pa.Table, found: Entries) -> None:
         """Gives every row to take a place with an equal row, as long as there are some."""
@@ -121,8 +122,8 @@ def _paired(wanted: Numbers, offered: Numbers) -> tuple[Any, Any]:
     """Equal codes of both sides, one by one."""
     ranks = _rank(wanted), _rank(offered)
     width = 1 + max(int(rank.max(initial=0)) for rank in ranks)
-    numbered = (side * width + rank for side, rank in zip((wanted, offered), ranks, strict=True))
-    _, asking, giving = np.intersect1d(*numbered, assume_unique=True, return_indices=True)
+    mine, theirs = wanted * width + ranks[0], offered * width + ranks[1]
+    _, asking, giving = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     return asking, giving
 
 

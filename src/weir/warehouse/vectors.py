@@ -45,8 +45,8 @@ class Vector:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Vector:
-        told = [document[name] for name in ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")]
-        return cls(*told, offset=document.get("offset"))
+        size, cardinality = document["sizeInBytes"], document["cardinality"]
+        return cls(document["storageType"], document["pathOrInlineDv"], size, cardinality, document.get("offset"))
 
     @property
     def file(self) -> str | None:

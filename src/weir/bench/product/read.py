@@ -1,4 +1,4 @@
-"""What reading a maintained view costs: a plain table against the view store with a log, on Spark, side by side."""
+"""What reading a maintained view costs, whatever state its table is in: a plain table of the same rows beside it."""
 
 from __future__ import annotations
 
@@ -8,70 +8,85 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.table import Table
 
 from weir.algebra.types import Schema
-from weir.warehouse.columns import ARRIVAL, WEIGHT
+from weir.warehouse.columns import WEIGHT
 from weir.warehouse.store import ViewStore
 
 SCHEMA = Schema.parse("k bigint, a int, name string, price decimal(12,2), day date")
-
 WARMING = 3  # turns until Java has compiled what is read again and again
 EVERY_COLUMN = ("count(*)", "sum(k)", "sum(a)", "max(name)", "sum(price)", "max(day)")
+QUESTION = f"SELECT {', '.join(EVERY_COLUMN)} FROM t"
+SMALL_COMMITS = 40
+PLAIN = "plain table"
+Ask = Callable[[], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read all rows: seconds of the fastest and of the middle run, and the middle run against plain."""
+    """One client on one state of the table: seconds of the fastest and of the middle run, and the latter against the
+    same client on a plain table.
+    """
 
-    way: str
+    client: str
+    state: str
     rows: int
     fastest: float
-    median: float
-    ratio: float
+    seconds: float
+    against_plain: float
 
 
 def measure(spark: SparkSession, rows: int = 1_000_000, log_share: float = 0.08, runs: int = 15) -> list[Reading]:
-    """Half the log deletes rows of the base, half brings new ones, so both tables show as many rows."""
+    """Half the changes take rows away, half bring new ones, so all tables show as many rows."""
     folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
     try:
-        return _compare(_ways(spark, folder, rows, int(rows * log_share / 2)), runs)
+        states = _states(spark, folder, rows, int(rows * log_share / 2))
+        return [
+            reading
+            for client, asks in _clients(spark, states).items()
+            for reading in _compare(client, asks, runs if client == "weir on Spark" else max(runs // 3, 1))
+        ]
     finally:
         shutil.rmtree(folder)
 
 
-def _ways(spark: SparkSession, folder: Path, rows: int, half: int) -> dict[str, Callable[[], DataFrame]]:
-    """The stores are copies of one: after the append, after netting, after folding."""
-    plain = str(folder / "plain")
-    _rows(spark, half, rows + half).write.parquet(plain)
-    log = _rows(spark, 0, half).withColumn(WEIGHT, F.lit(-1))
-    log = log.unionByName(_rows(spark, rows, rows + half).withColumn(WEIGHT, F.lit(1))).withColumn(ARRIVAL, F.lit(2))
-    store = ViewStore.create(folder / "appended", SCHEMA)
+def _states(spark: SparkSession, folder: Path, rows: int, half: int) -> dict[str, Path]:
+    """The plain table, and the view's: as loaded; after one large change; after many small ones; merged."""
+    _rows(spark, half, rows + half).write.parquet(str(folder / "files"))
+    plain = ViewStore.create(folder / "plain", SCHEMA)
+    plain.load(spark.read.parquet(str(folder / "files")), {}, (1, 1), 1)
+    store = ViewStore.create(folder / "changed", SCHEMA)
     store.load(_rows(spark, 0, rows), {"s": 1}, (1, 1), 1)
-    shutil.copytree(store.place.uri, folder / "mixed")
-    store.append(log.coalesce(1), {"s": 2}, (2, 2), 2)
-    stores = {"log appended": store, "log netted but an eighth": _mixed(spark, folder / "mixed", log)}
-    for way, level in (("log netted", "net"), ("log folded", "fold")):
-        shutil.copytree(store.place.uri, folder / level)
-        stores[way] = ViewStore.open(folder / level)
-        getattr(stores[way], level)(spark)
-    ways: dict[str, Callable[[], DataFrame]] = {"plain table": lambda: spark.read.parquet(plain)}
-    return ways | {way: lambda kept=kept: kept.read(spark) for way, kept in stores.items()}
+    shutil.copytree(folder / "changed", folder / "small")
+    store.append(_change(spark, 0, half, rows).coalesce(1), {"s": 2}, (2, 2), 2, exact=True)
+    _many_changes(spark, ViewStore.open(folder / "small"), half, rows)
+    shutil.copytree(folder / "small", folder / "merged")
+    ViewStore.open(folder / "merged").compact()
+    names = {PLAIN: "plain", "one large change": "changed", "many small changes": "small", "compacted": "merged"}
+    return {state: folder / name for state, name in names.items()}
 
 
-def _mixed(spark: SparkSession, folder: Path, log: DataFrame) -> ViewStore:
-    """As a view that is cared for: most of the log is netted, the newest deltas are not."""
-    store = ViewStore.open(folder)
-    store.append(log.filter("k % 8 != 0").coalesce(1), {"s": 2}, (2, 2), 2)
-    store.net(spark)
-    newest = log.filter("k % 8 = 0").withColumn(ARRIVAL, F.lit(3))
-    store.append(newest.coalesce(1), {"s": 3}, (3, 3), 3)
-    return store
+def _many_changes(spark: SparkSession, store: ViewStore, half: int, rows: int) -> None:
+    step = -(-half // SMALL_COMMITS)
+    for number, first in enumerate(range(0, half, step), 2):
+        end = min(first + step, half)
+        store.append(_change(spark, first, end, rows).toArrow(), {"s": number}, (number, number), number, exact=True)
+        store.care()
+
+
+def _change(spark: SparkSession, first: int, end: int, rows: int) -> DataFrame:
+    gone = _rows(spark, first, end).withColumn(WEIGHT, F.lit(-1))
+    return gone.unionByName(_rows(spark, rows + first, rows + end).withColumn(WEIGHT, F.lit(1)))
 
 
 def _rows(spark: SparkSession, first: int, end: int) -> DataFrame:
@@ -84,29 +99,69 @@ def _rows(spark: SparkSession, first: int, end: int) -> DataFrame:
     )
 
 
-def _compare(ways: dict[str, Callable[[], DataFrame]], runs: int) -> list[Reading]:
+# -- clients -----------------------------------------------------------------------------------------------------------
+
+
+def _clients(spark: SparkSession, states: dict[str, Path]) -> dict[str, dict[str, Ask]]:
+    files = str(states[PLAIN].parent / "files")
+    ours: dict[str, Ask] = {PLAIN: lambda: _spark(spark.read.parquet(files))}
+    ours |= {state: partial(_ours, spark, ViewStore.open(path)) for state, path in states.items() if state != PLAIN}
+    others = {"deltalake": _deltalake} | ({"polars": _polars} if find_spec("polars") else {})
+    return {"weir on Spark": ours} | {
+        client: {state: partial(ask, str(path)) for state, path in states.items()} for client, ask in others.items()
+    }
+
+
+def _ours(spark: SparkSession, store: ViewStore) -> tuple[Any, ...]:
+    return _spark(store.read(spark))
+
+
+def _spark(frame: DataFrame) -> tuple[Any, ...]:
+    return tuple(frame.selectExpr(*EVERY_COLUMN).first() or ())
+
+
+def _deltalake(path: str) -> tuple[Any, ...]:
+    found = pa.table(QueryBuilder().register("t", DeltaTable(path)).execute(QUESTION).read_all())
+    return tuple(column[0].as_py() for column in found.columns)
+
+
+def _polars(path: str) -> tuple[Any, ...]:
+    import polars
+
+    c = polars.col
+    kept = [polars.len(), c("k").sum(), c("a").cast(polars.Int64).sum().alias("sum"), c("name").max()]
+    found = polars.scan_delta(path).select(*kept, c("price").sum(), c("day").max().alias("last")).collect()
+    return tuple(found.row(0))
+
+
+def _compare(client: str, asks: dict[str, Ask], runs: int) -> list[Reading]:
     """In turns, so that a busy minute of the machine hits all of them alike; the first turns warm up."""
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    seconds: dict[str, list[float]] = {state: [] for state in asks}
     shown: dict[str, Any] = {}
     for turn in range(runs + WARMING):
-        for way, read in ways.items():
+        for state, ask in asks.items():
             start = time.perf_counter()
-            shown[way] = read().selectExpr(*EVERY_COLUMN).first()
-            seconds[way] += [time.perf_counter() - start] if turn >= WARMING else []
+            shown[state] = ask()
+            seconds[state] += [time.perf_counter() - start] if turn >= WARMING else []
     assert len(set(shown.values())) == 1, f"the ways to read disagree: {shown}"
-    medians = {way: statistics.median(times) for way, times in seconds.items()}
-    plain = medians[next(iter(ways))]
-    return [Reading(way, shown[way][0], min(seconds[way]), medians[way], medians[way] / plain) for way in ways]
+    medians = {state: statistics.median(times) for state, times in seconds.items()}
+    plain = medians[PLAIN]
+    return [
+        Reading(client, state, shown[state][0], min(seconds[state]), medians[state], medians[state] / plain)
+        for state in asks
+    ]
 
 
 def document(readings: list[Reading]) -> dict[str, Any]:
-    return {"bench": "read", "readings": [asdict(reading) for reading in readings]}
+    return {"bench": "read", "rows": [asdict(reading) for reading in readings]}
 
 
 def table(readings: list[Reading]) -> Table:
     shown = Table(title="reading all rows of a view, in seconds")
-    for heading in ("way", "rows", "fastest", "median", "against plain"):
-        shown.add_column(heading, justify="left" if heading == "way" else "right")
+    for heading in ("client", "state of the table", "rows", "fastest", "median", "against plain"):
+        shown.add_column(heading, justify="left" if heading in ("client", "state of the table") else "right")
     for r in readings:
-        shown.add_row(r.way, f"{r.rows:,}", f"{r.fastest:.2f}", f"{r.median:.2f}", f"{r.ratio:.2f}")
+        shown.add_row(
+            r.client, r.state, f"{r.rows:,}", f"{r.fastest:.2f}", f"{r.seconds:.2f}", f"{r.against_plain:.2f}"
+        )
     return shown

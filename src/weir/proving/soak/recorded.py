@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -20,7 +19,6 @@ from weir.proving.soak.replay import COLUMNS, JournalRows, ShopReplay
 from weir.sources.source import Source, Transaction
 from weir.warehouse.columns import ARRIVAL, WEIGHT
 from weir.warehouse.record import APPEND, LOAD, AsOf, Record
-from weir.warehouse.statistics import TAIL
 from weir.warehouse.store import ViewStore
 
 _FAR = 300  # so many transactions in a row that a position does not hold: it holds none behind them
@@ -157,10 +155,9 @@ class Recorded:
 
     def _changes(self, version: int) -> defaultdict[int, JournalRows]:
         """A commit's own rows, by arrival."""
-        added = [unquote(action["add"]["path"]) for action in self.store.log.actions(version) if "add" in action]
-        table = self.store.place.read_parquet([name for name in added if name.startswith(TAIL)], self.store.log.arrow)
         found: defaultdict[int, JournalRows] = defaultdict(Counter)
-        for (row, weight), arrival in zip(_rows(table), table.column(ARRIVAL).to_pylist(), strict=True):
+        steps = self.store.read_steps(version)
+        for (row, weight), arrival in zip(_rows(steps), steps.column(ARRIVAL).to_pylist(), strict=True):
             found[arrival][row] += weight
         return defaultdict(Counter, {at: Counter({r: n for r, n in rows.items() if n}) for at, rows in found.items()})
 

@@ -25,6 +25,7 @@ from weir.proving.soak.journal import read_journal
 from weir.proving.soak.recorded import Findings, Recorded
 from weir.proving.soak.replay import SELECT
 from weir.proving.soak.traffic import TrafficPlan, first_rows
+from weir.warehouse.record import REWRITE
 
 VIEW = f"CREATE MATERIALIZED VIEW lines WITH (consistency = 'complete', strategy = 'pvm-cc') AS {SELECT}"
 PLACES = {"crm": "postgres", "sales": "mariadb", "shop": "sqlite"}
@@ -104,7 +105,7 @@ def soak(wanted: Soak, places: Mapping[str, str] | None = None) -> SoakReport:
             found = Recorded(store, opened, first, read_journal(journal)).check()
             for source in opened.values():
                 source.close()
-            compactions = sum(record.kind in ("net", "fold") for record in store.history())
+            compactions = sum(record.kind == REWRITE for record in store.history())
             return SoakReport(kinds, recorded=found, compactions=compactions, **told)
 
 
