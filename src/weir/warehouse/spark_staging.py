@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from weir.algebra.quoting import backquoted
-from weir.algebra.types import Column as StoredColumn
 from weir.algebra.types import Schema
 from weir.warehouse.columns import ARRIVAL, WEIGHT, missing_columns
 from weir.warehouse.place import Place
@@ -25,9 +24,10 @@ _ENVELOPE = pa.schema([("staged", pa.binary())])
 
 @dataclass(frozen=True)
 class StagingTask:
-    """What the tasks do."""
+    """What the tasks do. Columns come numbered: Spark could not find some names that a view may have."""
 
     stager: Stager
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for staged in self._written(batches):
@@ -39,10 +39,13 @@ class StagingTask:
             waiting.append(batch)
             size += batch.nbytes
             if size > FILE_BYTES:
-                yield self.stager.write(pa.Table.from_batches(waiting))
+                yield self._stage(waiting)
                 waiting, size = [], 0
         if waiting:
-            yield self.stager.write(pa.Table.from_batches(waiting))
+            yield self._stage(waiting)
+
+    def _stage(self, batches: list[pa.RecordBatch]) -> Staged:
+        return self.stager.write(pa.Table.from_batches(batches).rename_columns(self.names))
 
 
 def stage_frame(stager: Stager, batch: DataFrame) -> Staged:
@@ -51,9 +54,11 @@ def stage_frame(stager: Stager, batch: DataFrame) -> Staged:
     if missing:
         raise missing_columns(missing, batch.columns)
     numbers = [name for name in (WEIGHT, ARRIVAL) if name in batch.columns]
-    rows = batch.select(*fitted(stager.schema), *(F.col(name).cast("bigint").alias(name) for name in numbers))
+    columns = [*_fitted(stager.schema), *(F.col(name).cast("bigint") for name in numbers)]
+    rows = batch.select(*(column.alias(f"c{at}") for at, column in enumerate(columns)))
+    task = StagingTask(stager, (*stager.schema.names, *numbers))
     try:
-        found = rows.mapInArrow(StagingTask(stager), "staged binary").collect()
+        found = rows.mapInArrow(task, "staged binary").collect()
     except Exception as problem:  # Spark wraps what its tasks met in its own errors, classic and Connect differently
         raise _refused(stager.place, problem) from problem
     return reduce(Staged.__add__, [pickle.loads(row[0]) for row in found], Staged())
@@ -65,10 +70,6 @@ def _refused(place: Place, problem: Exception) -> Exception:
     return problem if refused is None else place.cannot_write(refused.strip())
 
 
-def fitted(schema: Schema) -> list[Column]:
+def _fitted(schema: Schema) -> list[Column]:
     """The columns in the declared types."""
-    return [_fitted(column).alias(column.name) for column in schema]
-
-
-def _fitted(column: StoredColumn) -> Column:
-    return F.col(backquoted(column.name)).cast(str(column.type))
+    return [F.col(backquoted(column.name)).cast(str(column.type)) for column in schema]
