@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 import uuid
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,6 @@ class HandTable:
 
     path: Path
     version: int = -1
-    paths: set[str] = field(default_factory=set)
 
     def file(self, name: str, rows: Sequence[tuple[int, str | None]], **more: Sequence[Any]) -> tuple[str, int, int]:
         """Writes a Parquet file; its path in the table, its size in bytes and its number of rows."""
@@ -84,7 +84,8 @@ class HandTable:
 
     def remove(self, file: tuple[str, int, int], vector: Vector | None = None) -> Action:
         name, size, _ = file
-        told = {"path": name, "deletionTimestamp": 1_700_000_000_000, "dataChange": True, "extendedFileMetadata": True}
+        now = int(time.time() * 1000)
+        told = {"path": name, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
         whole = {**told, "partitionValues": {}, "size": size}
         return {"remove": {**whole, **({"deletionVector": vector} if vector else {})}}
 
