@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup servers demo test slow soak lint clean
+.PHONY: setup servers clients demo test slow soak lint clean
 
 setup: $(VENV)/.ready
 
@@ -24,13 +24,17 @@ lint: setup
 servers:
 	scripts/setup servers
 
+# Delta clients that are not ours, in environments of their own: they read the tables in the tests.
+clients: setup
+	PYTHON=$(PYTHON) scripts/clients
+
 # Two processes, each with a Spark session and servers of its own; a file's tests stay together.
-test: lint servers
+test: lint servers clients
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 # What takes a minute or more each: stress, soak, clusters; then the fault matrix alone, because it looks at the lag of
 # views that have nothing to do with a fault. CI runs it after `make test`.
-slow: setup servers
+slow: setup servers clients
 	$(BIN)/pytest -n 2 --dist loadfile -m slow --ignore tests/faults
 	$(BIN)/pytest -m slow tests/faults
 
@@ -40,4 +44,4 @@ soak: setup servers
 	$(BIN)/python -m tests.runtime.many_deaths --times $(KILLS)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .places build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Tests with Delta clients that are not ours, in environments of their own."""
