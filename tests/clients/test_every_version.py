@@ -40,8 +40,9 @@ def by_deltalake(path: str, version: int) -> pa.Table:
 
 
 def by_duckdb_over_deltalake(path: str, version: int) -> pa.Table:
-    handed = by_deltalake(path, version)
-    return duckdb.sql("SELECT a, b FROM handed").to_arrow_table()
+    with duckdb.connect() as connection:
+        connection.register("handed", by_deltalake(path, version))
+        return connection.sql("SELECT * FROM handed").to_arrow_table()
 
 
 def rows(table: pa.Table) -> Found:

@@ -105,17 +105,15 @@ def ring(as_json: OnlyJson = False, out: PictureFolder = Path("out/bench-ring"))
 @bench_app.command()
 def read(
     rows: Annotated[int, typer.Option(help="Rows of the view.")] = 1_000_000,
-    log: Annotated[float, typer.Option(help="Rows of the log, as a share of the view's.")] = 0.08,
+    log: Annotated[float, typer.Option(help="Rows that have changed since the load, as a share of the view's.")] = 0.08,
     as_json: OnlyJson = False,
     quick: Quick = False,
 ) -> None:
-    """What reading a maintained view costs against a plain table, on Spark."""
-    from pyspark.sql import SparkSession
-
+    """What reading a maintained view costs against a plain table, by Weir on Spark and by other clients."""
     from weir.bench.product import read as benchmark
+    from weir.spark.session import open_session
 
-    builder = SparkSession.builder.appName("weir bench read").config("spark.ui.enabled", "false")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    session = open_session("local[*]", "weir bench read")
     try:
         readings = benchmark.measure(session, 20_000 if quick else rows, log, runs=1 if quick else 15)
     finally:

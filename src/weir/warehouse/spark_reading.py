@@ -1,15 +1,18 @@
 """Reading a state on Spark: a plain scan of the files, less the rows that are gone.
 
-Spark reads Parquet here and knows nothing of deletion vectors. Files without one are scanned together. A large file
-with one is scanned by itself, and the rows that are gone are left out by their number in the file, which Spark knows
-without reading a column. Small files with one are read by the driver.
+Spark reads Parquet here and knows nothing of deletion vectors. Files without one are scanned together. A file with one
+is scanned by itself, and the rows that are gone are left out by their number in the file, which Spark knows without
+reading a column: the vector goes into the plan as an array of 64-bit words, and one bit of it is looked at per row.
+Tiny files with one are read by the driver.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,14 +23,15 @@ from weir.spark.frame_bag import added_up
 from weir.spark.frames import frame_of
 from weir.warehouse.addressing import Shown
 from weir.warehouse.columns import WEIGHT
+from weir.warehouse.index_runs import Numbers
 from weir.warehouse.place import Place
 from weir.warehouse.reading import ArrowReader
 from weir.warehouse.row_index import as_numbers
 from weir.warehouse.statistics import DataFile
 from weir.warehouse.vectors import read_vector
 
-DRIVER_BYTES = 8 << 20  # of Parquet; files with vectors up to this size in all are read by the driver
-ROW, FILE, TURN = "_weir_row", "_weir_file", "_weir_turn"
+DRIVER_BYTES = 256 << 10  # of Parquet; files with vectors up to this size in all are read by the driver
+ROW, TURN = "_weir_row", "_weir_turn"
 COPIES = f"explode(CASE WHEN {WEIGHT} = 1 THEN array(1) ELSE array_repeat(1, CAST({WEIGHT} AS int)) END)"
 
 
@@ -69,10 +73,18 @@ class SparkReader:
 
     def _left_over(self, file: DataFile) -> DataFrame:
         assert file.vector is not None
-        gone = as_numbers(read_vector(self._place, file.vector))
-        numbers = frame_of(self._spark, pa.table({ROW: pa.array(gone, pa.int64())}), f"{ROW} bigint")
+        words = bit_words(as_numbers(read_vector(self._place, file.vector)), file.rows)
+        gone = f"from_json('{json.dumps(words.tolist(), separators=(',', ':'))}', 'array<bigint>')"
+        word = f"get({gone}, CAST({ROW} DIV 64 AS int))"
         rows = self._scan([file]).select("*", F.col("_metadata.row_index").alias(ROW))
-        return rows.join(F.broadcast(numbers), ROW, "left_anti").drop(ROW)
+        return rows.filter(f"bit_get({word}, CAST({ROW} % 64 AS int)) = 0").drop(ROW)
+
+
+def bit_words(numbers: Numbers, size: int) -> Numbers:
+    """A set of numbers below ``size`` as bits, 64 in a word."""
+    bits = np.zeros(-(-size // 64) * 64, np.uint8)
+    bits[numbers] = 1
+    return np.packbits(bits, bitorder="little").view(np.int64)
 
 
 def _split(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
