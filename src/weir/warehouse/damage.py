@@ -39,7 +39,7 @@ def why_unreadable(place: Place, problem: object) -> StoreError:
 
 def _no_table(place: Place, problem: object) -> StoreError:
     if rows := leftovers(place):
-        return place.damaged(f"its log, the folder {LOG}, is gone; {len(rows)} other files of it are left")
+        return place.damaged(f"its log, the folder {LOG}, is gone; {len(rows)} files of it are left")
     return NotAView(
         f"'{place.uri}' is not a Delta table that can be read: {first_line(problem)}. "
         f"Create the view there, or correct the path."

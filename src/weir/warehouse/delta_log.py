@@ -35,6 +35,7 @@ APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
 OUR_LAYOUT = "3"
 CHECKPOINT_EVERY = 100  # versions; opening a table reads the last checkpoint and what came after it
+AT_THE_LATEST = 1000  # versions after which the writer writes one itself, where nobody cares for the table
 CONFIGURATION = {
     "delta.enableDeletionVectors": "true",
     "delta.enableChangeDataFeed": "true",
@@ -233,15 +234,21 @@ class DeltaLog:
             if taken and self.record(expected + 1).token != marked.token:
                 raise Outrun
             self._state = brought_forward(self._state, actions)
-            self._checkpoint(expected + 1)
+        if (expected + 1) % AT_THE_LATEST == 0:
+            self.checkpoint()
         return expected + 1
 
-    def _checkpoint(self, version: int) -> None:
-        if version % CHECKPOINT_EVERY == 0:
-            try:
-                open_table(self.place, version).create_checkpoint()
-            except (DeltaError, OSError, StoreError):
-                return  # a checkpoint only saves time: the commit stands, and the next checkpoint covers this one
+    def is_checkpoint_due(self) -> bool:
+        last = max(_last_checkpoint(self.place) or {0: ""})
+        return self.latest() - last >= CHECKPOINT_EVERY
+
+    def checkpoint(self) -> bool:
+        """It only saves time: where it cannot be written the commits stand, and a later one covers this one."""
+        try:
+            open_table(self.place, self.latest()).create_checkpoint()
+        except (DeltaError, OSError, StoreError):
+            return False
+        return True
 
 
 # -- replaying ---------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class _Written:
 
 
 def care(table: Committer, limits: Limits) -> list[str]:
-    """What has grown past its limit. What was done: "merge", "purge", "index"."""
+    """What has grown past its limit. What was done: "merge", "purge", "index", "checkpoint"."""
     done = []
     for name, chosen in (("merge", limits.to_merge), ("purge", limits.to_purge)):
         state = table.log.state()
@@ -58,6 +58,8 @@ def care(table: Committer, limits: Limits) -> list[str]:
             done.append(name)
     if table.tidy():
         done.append("index")
+    if table.log.is_checkpoint_due() and table.log.checkpoint():
+        done.append("checkpoint")
     return done
 
 

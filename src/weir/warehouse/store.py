@@ -290,7 +290,9 @@ class ViewStore:
     # -- care -------------------------------------------------------------------------------------------------------
 
     def care(self, limits: Limits = COMMON) -> list[str]:
-        """Rewrites what has grown past its limit, also beside a writer. What was done: "merge", "purge", "index"."""
+        """Does what is due, also beside a writer: no visible row changes. What was done: "merge", "purge", "index",
+        "checkpoint".
+        """
         return rewriting.care(self._committer, limits)
 
     def compact(self) -> int | None:
