@@ -1,8 +1,8 @@
 """The 64-bit hash of a row's columns, computed column by column on Arrow: xxHash, as Spark's ``xxhash64`` has it.
 
 The columns are chained: each column's hash is the next one's seed, and NULL passes the seed on. A text or binary value
-goes in as its own hash, a number: so equal texts are hashed once, however many rows of a join repeat them. The hash only
-finds candidates: who looks for a row compares the columns too (``taking.py``).
+goes in as its own hash, a number: so equal texts are hashed once, however many rows of a join repeat them. The hash
+only finds candidates: who looks for a row compares the columns too (``taking.py``).
 """
 
 from __future__ import annotations

@@ -94,10 +94,11 @@ class _Life:
             commits.append(_milliseconds(self.commit))
             if self.number % CARE_EVERY == 0:
                 self.store.care()
-        times = [_middle(act) for act in (self._open, self._read, self._others_read)]
+        opened, read, others = (_middle(act) for act in (self._open, self._read, self._others_read))
         assert self.store.read_arrow().num_rows == ROWS
-        log, ours = (_sizes(self.path / name) for name in ("_delta_log", "_weir"))
-        return Age(mark, *times, statistics.median(commits), *log, *ours, _sizes(self.path)[1])
+        (log_files, log), (files, ours) = (_sizes(self.path / name) for name in ("_delta_log", "_weir"))
+        commit, in_all = statistics.median(commits), _sizes(self.path)[1]
+        return Age(mark, opened, read, others, commit, log_files, log, files, ours, in_all)
 
     def _open(self) -> None:
         assert ViewStore.open(self.path).head.transaction == self.number
@@ -132,7 +133,7 @@ def document(ages: Sequence[Age]) -> dict[str, Any]:
 
 
 def table(ages: Sequence[Age]) -> Table:
-    shown = Table(title=f"a table of {ROWS:,} rows, one of which changes with every version: milliseconds, and the disk")
+    shown = Table(title=f"{ROWS:,} rows, one of which changes with every version: milliseconds, and the disk")
     headings = ("versions", "open", "read", "deltalake", "commit", "_delta_log", "_weir", "in all")
     for heading in headings:
         shown.add_column(heading, justify="right")
