@@ -72,18 +72,22 @@ def compact(table: Committer) -> int | None:
 def rewrite(log: DeltaLog, stager: Stager, state: State, files: Sequence[DataFile]) -> int | None:
     """The version; None: somebody else was faster."""
     reach(COMPACTING)
-    written = list(_write(stager, files))
-    reach(COMPACTING)
+    written = list[_Written]()
     try:
+        written.extend(_write(stager, files))
+        reach(COMPACTING)
         version = _exchange(log, state, files, written)
     except StoreError:
-        version = None
+        _take_back(log, written)
         raise
-    finally:
-        if version is None:
-            log.place.discard(name for each in written for name in (each.file.name, each.run) if name)
+    if version is None:
+        _take_back(log, written)
     reach(COMPACTING)
     return version
+
+
+def _take_back(log: DeltaLog, written: Sequence[_Written]) -> None:
+    log.place.discard(name for each in written for name in (each.file.name, each.run) if name)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -104,7 +108,20 @@ def _write(stager: Stager, files: Sequence[DataFile]) -> Iterator[_Written]:
 
 
 def _write_one(stager: Stager, origins: Sequence[_Origin]) -> _Written:
-    place, name, hashes = stager.place, stager.place.new_name(ROWS), []
+    place, name = stager.place, stager.place.new_name(ROWS)
+    try:
+        hashes = _copy(stager, origins, name)
+        file = describe_file(place, name)
+        run = store_run(place, run_of({name: hashes})).stored if len(hashes) >= LARGE else ""
+    except StoreError:
+        place.discard([name])
+        raise
+    return _Written(file, origins, run)
+
+
+def _copy(stager: Stager, origins: Sequence[_Origin], name: str) -> Numbers:
+    """Writes the rows, and returns their hashes."""
+    place, hashes = stager.place, []
     writer = place.parquet_writer(name, arrow_schema(stager.schema))
     try:
         for table in _rows(stager, origins):
@@ -112,9 +129,7 @@ def _write_one(stager: Stager, origins: Sequence[_Origin]) -> _Written:
             hashes.append(stager.hashes(table))
     finally:
         place.writing(writer.close)
-    file, together = describe_file(place, name), np.concatenate(hashes)
-    run = store_run(place, run_of({name: together})).stored if len(together) >= LARGE else ""
-    return _Written(file, origins, run)
+    return np.concatenate(hashes)
 
 
 def _rows(stager: Stager, origins: Sequence[_Origin]) -> Iterator[pa.Table]:
