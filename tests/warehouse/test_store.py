@@ -131,7 +131,8 @@ def test_a_load_of_waiting_files_replaces_the_view(store: ViewStore) -> None:
     staged = store.stage(ab((1, "x", 1), (7, "q", 1)), 5)
     store.load(staged, {"s": 20}, (5, 5), 4)
     assert rows_of(store.read_arrow()) == [(1, "x"), (7, "q")]
-    assert {(row["a"], row["_weir_weight"]) for row in changes_of(store.log, 4).to_pylist()} == {(3, -1), (4, -1), (7, 1)}
+    told = {(row["a"], row["_weir_weight"]) for row in changes_of(store.log, 4).to_pylist()}
+    assert told == {(3, -1), (4, -1), (7, 1)}
 
 
 def test_a_load_of_several_arrivals_has_no_states_between(store: ViewStore) -> None:
