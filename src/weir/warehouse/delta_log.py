@@ -24,7 +24,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.warehouse.columns import stored_arrow
-from weir.warehouse.damage import CHECKPOINT, HINT, numbered, parsed_commit, why_unreadable
+from weir.warehouse.damage import CHECKPOINT, COMMIT, HINT, numbered, parsed_commit, why_unreadable
 from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.place import LOG, Place
 from weir.warehouse.record import CREATE, Record
@@ -194,10 +194,13 @@ class DeltaLog:
             raise self.place.damaged(f"{name} {problem}") from problem
 
     def versions(self) -> list[int]:
-        """The versions whose commits are kept, oldest first."""
-        names = [name.rpartition("/")[2] for name in self.place.listing(LOG)]
-        commits = [name for name in names if len(name) == 25 and name.endswith(".json") and name[:20].isdigit()]
-        return sorted(int(name[:20]) for name in commits)
+        """The versions whose commits are kept, oldest first. Commits before the first checkpoint of a log without its
+        first commit are what a killed ``forget`` has left: no state can be made of them.
+        """
+        names = self.place.listing(LOG)
+        commits, checkpoints = sorted(numbered(names, COMMIT)), numbered(names, CHECKPOINT)
+        first = 0 if 0 in commits else min(checkpoints, default=0)
+        return [version for version in commits if version >= first]
 
     def state(self, version: int | None = None) -> State:
         """The files of a version; None is the newest."""
