@@ -112,7 +112,7 @@ class Preparation:
 
     def _of(self, part: StagedPart, rows: Numbers) -> pa.Table:
         assert part.changes is not None
-        return self._place.read_rows(part.changes.name, rows + part.changes.rows - part.taken, self._stager.names)
+        return self._place.read_rows(part.changes.name, rows + part.changes.rows - part.taken, self._arrow)
 
     # -- what becomes of it --------------------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def _rows(stager: Stager, origins: Sequence[_Origin]) -> Iterator[pa.Table]:
             mine = origin.rows[first:last] - before
             before += batch.num_rows
             if len(mine):
-                yield pa.Table.from_batches([batch]).take(pa.array(mine)).cast(schema)
+                yield pa.Table.from_batches([batch]).select(schema.names).cast(schema).take(pa.array(mine))
 
 
 # -- committing --------------------------------------------------------------------------------------------------------
