@@ -27,7 +27,7 @@ from weir.warehouse.columns import stored_arrow
 from weir.warehouse.damage import CHECKPOINT, COMMIT, HINT, numbered, parsed_commit, why_unreadable
 from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.place import LOG, Place
-from weir.warehouse.record import CREATE, Record
+from weir.warehouse.record import CREATE, REWRITE, Record
 from weir.warehouse.statistics import DataFile, with_vector
 from weir.warehouse.vectors import Vector
 
@@ -109,6 +109,7 @@ class DeltaLog:
         if configuration.get(LAYOUT) != OUR_LAYOUT:
             raise _not_ours(place, configuration.get(LAYOUT))
         self.schema = Schema.parse(configuration[COLUMNS])
+        self._columns = _columns(_delta_schema(self.schema))
         self.identity = str(metadata["id"])  # Delta's own; a table made anew at the same place has another
         self.hash_bits = int(configuration[HASH_BITS])
         self.arrow = stored_arrow(self.schema)
@@ -175,12 +176,22 @@ class DeltaLog:
             return record
         if not info and _is_ours(actions):
             raise self.place.damaged(f"{commit_name(version)} has lost its line commitInfo")
-        if version > 0 and not _changes_rows(actions):
-            return replace(self.record(version - 1), version=version)
+        if version > 0 and not _changes_rows(actions) and all(map(self._is_as_before, actions)):
+            before = self.record(version - 1)
+            return replace(before, version=version, kind=REWRITE, arrivals=None, steps=(), inside=())
         raise Damaged(
             f"version {version} of the table at '{self.place.uri}' was not written by Weir (operation "
             f"{info.get('operation', 'unknown')}): its rows are not the view's any more, and Weir writes nothing to it"
         )
+
+    def is_ours(self, version: int) -> bool:
+        """Whether its commit itself says what is known of the view."""
+        return any(APPLICATION in action.get("commitInfo", {}) for action in self.actions(version))
+
+    def _is_as_before(self, action: Action) -> bool:
+        """Whether what the table says of itself, where it is said anew, leaves columns and layout as they are."""
+        told = action.get("metaData")
+        return told is None or (_columns(told["schemaString"]) == self._columns and str(told["id"]) == self.identity)
 
     def actions(self, version: int) -> list[Action]:
         name = commit_name(version)
@@ -317,7 +328,16 @@ def _last_checkpoint(place: Place) -> dict[int, str] | None:
 
 def _changes_rows(actions: Sequence[Action]) -> bool:
     touched = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
-    return any(told.get("dataChange", True) for told in touched) or any("metaData" in action for action in actions)
+    return any(told.get("dataChange", True) for told in touched)
+
+
+def _columns(schema: str) -> list[tuple[Any, ...]]:
+    """What of Delta's schema must not change; a comment may."""
+    return [(field["name"], field["type"], field["nullable"]) for field in json.loads(schema)["fields"]]
+
+
+def _delta_schema(schema: Schema) -> str:
+    return str(deltalake.Schema.from_arrow(arrow_schema(schema)).to_json())
 
 
 def _is_ours(actions: Sequence[Mapping[str, Any]]) -> bool:
@@ -333,12 +353,11 @@ def _info(record: Record, now: int) -> Action:
 
 
 def _metadata(schema: Schema, name: str, ours: Mapping[str, str]) -> Action:
-    columns = deltalake.Schema.from_arrow(arrow_schema(schema)).to_json()
     return {
         "id": str(uuid.uuid4()),
         "name": name,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": columns,
+        "schemaString": _delta_schema(schema),
         "partitionColumns": [],
         "configuration": {**CONFIGURATION, **ours},
         "createdTime": int(time.time() * 1000),
