@@ -68,6 +68,8 @@ def _faults_of_log(place: Place) -> Iterator[str]:
     checkpoints = numbered(names, CHECKPOINT)
     for version in commits:
         yield from _fault_of_commit(place, commits[version])
+    if 0 not in commits:
+        yield from _fault_of_hint(place, names, checkpoints)
     yield from _missing_commits(commits, max(checkpoints, default=-1) + 1)
     for name in checkpoints.values():
         if (problem := _parquet_problem(place, name)) is not None:

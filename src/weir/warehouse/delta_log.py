@@ -288,8 +288,10 @@ def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[st
         try:
             actions = parsed_commit(place.read_bytes(name))
         except FileNotFoundError:
-            if version is None and state.version >= 0:
+            if version is None and state.version >= 0 and _is_last(place, state.version):
                 break
+            if version is None and place.exists(name):
+                continue  # it has come just now
             raise
         except ValueError as problem:
             raise place.damaged(f"{name} {problem}") from problem
@@ -298,6 +300,11 @@ def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[st
     if metadata is None:
         raise place.damaged(f"{commit_name(0)} does not say what the table is")
     return state, metadata
+
+
+def _is_last(place: Place, version: int) -> bool:
+    """Whether there is no later commit: a hole in the log is not its end."""
+    return max(numbered(place.listing(LOG), COMMIT), default=version) <= version
 
 
 def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[str, Any] | None]:
@@ -309,7 +316,10 @@ def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[
     if not usable:
         return State(-1, {}), None
     newest = max(usable)
-    table = place.read_table(found[newest], ["add", "metaData"])
+    try:
+        table = place.read_table(found[newest], ["add", "metaData"])
+    except Damaged as problem:
+        raise why_unreadable(place, problem) from problem
     adds = [told for told in table.column("add").drop_null().to_pylist() if told]
     metadata = next(told for told in table.column("metaData").drop_null().to_pylist() if told)
     files = {file.name: file for file in map(_file, adds)}
