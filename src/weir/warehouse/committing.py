@@ -69,7 +69,8 @@ class Committer:
         if head.owed or any(part.taken for part in staged.parts):
             self.index.follow(state)
         owed = "" if record.kind == LOAD else head.owed
-        return Preparation(self.stager(), state, self.index).prepare(staged, owed, record.exact)
+        preparation = Preparation(self.stager(), state, self.index, record.last_arrival)
+        return preparation.prepare(staged, owed, record.exact)
 
     def _note(self, prepared: Prepared, version: int) -> None:
         """The index learns of the new files, and what the commit does not name goes. The commit stands: an index that

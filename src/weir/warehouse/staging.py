@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.spark.arrow_bag import added_up
-from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT, fit, integers, stored_arrow
+from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT, fit, integers, stored_arrow, telling
 from weir.warehouse.errors import BadColumns, StoreError
 from weir.warehouse.index_runs import LARGE, write_run
 from weir.warehouse.place import OURS, Place
@@ -136,16 +136,16 @@ class Stager:
     def _written(self, stored: pa.Table) -> Iterator[StagedPart]:
         """The part after each of its files."""
         yield (part := StagedPart(inside=self._write_inside(stored)))
-        change = over_arrivals(stored)
+        change, last = over_arrivals(stored), _greatest(stored.column(ARRIVAL))
         weights = change.column(WEIGHT).to_numpy()
         brought, taken = (_repeated(change, np.maximum(times, 0)) for times in (weights, -weights))
         if brought.num_rows:
-            file, hashes = self.write_file(brought.select(self.names), ROWS), brought.column(HASH).to_numpy()
+            file, hashes = self.write_file(brought.select(self.names), ROWS, last), brought.column(HASH).to_numpy()
             yield (part := replace(part, brought=file, brought_hashes=hashes))
             if len(hashes) >= LARGE:
                 yield (part := replace(part, run=write_run(self.place, {file.name: hashes}), brought_hashes=None))
         if taken.num_rows:
-            changes = self.write_file(self._changes(brought, taken), CHANGES)
+            changes = self.write_file(self._changes(brought, taken), CHANGES, last)
             yield replace(part, changes=changes, taken_hashes=taken.column(HASH).to_numpy())
 
     def _write_inside(self, stored: pa.Table) -> str:
@@ -166,9 +166,9 @@ class Stager:
     def names(self) -> list[str]:
         return list(self.schema.names)
 
-    def write_file(self, table: pa.Table, folder: str) -> DataFile:
+    def write_file(self, table: pa.Table, folder: str, arrival: int) -> DataFile:
         name = self.place.new_name(folder)
-        self.place.write_parquet(table, name)
+        self.place.write_parquet(table.cast(telling(table.schema, arrival)), name)
         return describe_file(self.place, name)
 
     def hashes_of(self, name: str) -> Hashes:
@@ -182,6 +182,10 @@ class Stager:
 def _repeated(stored: pa.Table, times: npt.NDArray[np.int64]) -> pa.Table:
     """Every row so many times."""
     return stored.take(pa.array(np.repeat(np.arange(len(times)), times)))
+
+
+def _greatest(arrivals: pa.ChunkedArray) -> int:
+    return int(pc.max(arrivals).as_py() or 0)
 
 
 def netted(stored: pa.Table) -> pa.Table:
