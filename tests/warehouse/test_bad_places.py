@@ -96,7 +96,7 @@ POWERLESS = f"""
 import os, tempfile
 with tempfile.TemporaryDirectory() as folder:  # loads every module now: nobody may not even read ours, below /root say
     ViewStore.create(folder, AB).append(ab((1, "x", 1)), {{"s": 1}}, (1, 1), 1)
-    ViewStore.open(folder).fold()
+    ViewStore.open(folder).compact()
     ViewStore.open(folder).read_arrow()
 if os.geteuid() == 0:
     os.seteuid({NOBODY})  # root may write anywhere; nobody may not
@@ -113,7 +113,7 @@ def test_a_folder_without_write_rights() -> None:
             "store = ViewStore.open(sys.argv[1])\n"
             "attempt(lambda: store.append(ab((2, 'y', 1), arrival=2), {'s': 2}, (2, 2), 2))\n"
             "attempt(lambda: store.append(None, {'s': 2}, (2, 2), 2))\n"
-            "attempt(store.fold)\n"
+            "attempt(store.compact)\n"
             "attempt(lambda: ViewStore.create(sys.argv[2], AB))\n"
             "print(store.read_arrow().num_rows)"
         )

@@ -103,7 +103,6 @@ def test_a_new_file_that_has_lost_every_row(store: ViewStore, monkeypatch: pytes
     """It is not added at all: a table never has a file without rows."""
     whole = [file for file in store.log.state().files.values() if file.gone]
     beside = ViewStore.open(store.place.uri)
-    state = beside.log.state()
     put, raced = Place.put_if_absent, []
 
     def first_the_writer(place: Place, content: bytes, name: str) -> bool:
@@ -114,7 +113,7 @@ def test_a_new_file_that_has_lost_every_row(store: ViewStore, monkeypatch: pytes
 
     monkeypatch.setattr(Place, "put_if_absent", first_the_writer)
     first = [file for file in whole if file.rows == 3]
-    assert rewriting.rewrite(beside.log, beside.stager(), state, first) == 5
+    assert rewriting.rewrite(beside.log, beside.stager(), first) == 5
     assert rows_of(store.read_arrow()) == [(2, "y"), (3, "z"), (5, "v"), (6, "u"), (9, "n")]
     assert all(file.live for file in store.log.state().files.values())
 
@@ -140,15 +139,14 @@ def test_of_two_rewritings_one_wins_and_the_other_does_nothing(
 def test_two_rewritings_of_different_files_both_stand(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that comes second goes on top of the other's commit."""
     first, second = ViewStore.open(store.place.uri), ViewStore.open(store.place.uri)
-    state = store.log.state()
-    one, two, three = state.files.values()
+    one, two, three = store.log.state().files.values()
 
     def beside() -> None:
         monkeypatch.setattr(points, "_watchers", [])
-        assert rewriting.rewrite(second.log, second.stager(), state, [three]) == 4
+        assert rewriting.rewrite(second.log, second.stager(), [three]) == 4
 
     meanwhile(monkeypatch, 2, beside)
-    assert rewriting.rewrite(first.log, first.stager(), state, [one, two]) == 5
+    assert rewriting.rewrite(first.log, first.stager(), [one, two]) == 5
     assert rows_of(store.read_arrow()) == ROWS
     assert len(store.log.state().files) == 2
 
