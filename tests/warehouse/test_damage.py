@@ -85,14 +85,14 @@ OPENING: dict[str, tuple[Callable[[Path], Any], str]] = {
     "hole": (lambda table: commit(table, 22).unlink(), r"0022.json is missing, and there are later commits"),
     "checkpoint": (lambda table: cut(checkpoint(table)), r"0020.checkpoint.parquet is no checkpoint any more"),
     "no checkpoint": (
-        lambda table: (forgotten(table), checkpoint(table).unlink()),
+        lambda table: checkpoint(forgotten(table)).unlink(),
         r"_last_checkpoint names the checkpoint of version 20, which is not there",
     ),
     "hint": (
-        lambda table: (forgotten(table), checkpoint(table).unlink(), hint(table).write_text('{"version": 40}')),
+        lambda table: hint(without_checkpoint(forgotten(table))).write_text('{"version": 40}'),
         r"_last_checkpoint names the checkpoint of version 40, which is not there",
     ),
-    "no beginning": (lambda table: (without_checkpoint(table), commit(table, 0).unlink()), r"0000.json is missing"),
+    "no beginning": (lambda table: commit(without_checkpoint(table), 0).unlink(), r"0000.json is missing"),
     "no log": (
         lambda table: shutil.rmtree(table / "_delta_log"),
         r"its log, the folder _delta_log, is gone; 23 other files",
@@ -100,15 +100,17 @@ OPENING: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-def forgotten(table: Path) -> None:
+def forgotten(table: Path) -> Path:
     """The commits before the checkpoint are gone, as after forgetting."""
     for version in range(20):
         commit(table, version).unlink()
+    return table
 
 
-def without_checkpoint(table: Path) -> None:
+def without_checkpoint(table: Path) -> Path:
     checkpoint(table).unlink()
     hint(table).unlink()
+    return table
 
 
 @pytest.mark.parametrize(

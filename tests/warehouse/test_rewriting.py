@@ -17,6 +17,7 @@ from weir.warehouse.errors import CannotWrite
 from weir.warehouse.feed import changes_of
 from weir.warehouse.place import Place
 from weir.warehouse.record import AsOf
+from weir.warehouse.statistics import describe_file
 from weir.warehouse.store import ViewStore
 
 
@@ -103,7 +104,7 @@ def test_a_new_file_that_has_lost_every_row(store: ViewStore, monkeypatch: pytes
     """It is not added at all: a table never has a file without rows."""
     whole = [file for file in store.log.state().files.values() if file.gone]
     beside = ViewStore.open(store.place.uri)
-    put, raced = Place.put_if_absent, []
+    put, raced = Place.put_if_absent, list[int]()
 
     def first_the_writer(place: Place, content: bytes, name: str) -> bool:
         if not raced:
@@ -172,7 +173,7 @@ def test_a_writer_whose_rows_to_take_were_moved(store: ViewStore, monkeypatch: p
 def test_a_rewriting_that_the_disk_refuses_leaves_no_file(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the one that could not be finished nor those before it; the table is as it was."""
     before = store.place.listing()
-    describe, files = rewriting.describe_file, []
+    describe, files = describe_file, list[str]()
 
     def full(place: Place, name: str) -> object:
         files.append(name)

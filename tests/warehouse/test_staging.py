@@ -80,10 +80,11 @@ def test_a_task_stores_what_the_driver_stores(spark: SparkSession, tmp_path_fact
     store = ViewStore.create(tmp_path_factory.mktemp("types") / "view", EVERY_TYPE)
     table = batch(EVERY_TYPE, [(row, 1, 1) for row in rows])
     by_driver, by_task = store.stage(table, 1), staged_by_tasks(spark, store.stager(), table, tasks=1)
-    files = [pq.read_table(f"{store.place.uri}/{staged.parts[0].brought.name}") for staged in (by_driver, by_task)]
+    names = [staged.parts[0].names[0] for staged in (by_driver, by_task)]
+    files = [pq.read_table(f"{store.place.uri}/{name}") for name in names]
     kept = [sorted(map(repr, file.to_pylist())) for file in files]
     assert (kept[0], files[0].schema) == (kept[1], files[1].schema)
-    hashes = [sorted(store.stager().hashes_of(staged.parts[0].brought.name)) for staged in (by_driver, by_task)]
+    hashes = [sorted(store.stager().hashes_of(name)) for name in names]
     assert hashes[0] == hashes[1]
     store.append(by_driver + by_task, {"s": 1}, (1, 1), 1)
     assert bag_of(store.read_arrow(), EVERY_TYPE) == MemoryBag.weighted(EVERY_TYPE, [(row, 2) for row in rows])

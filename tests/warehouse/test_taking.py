@@ -72,7 +72,7 @@ def test_rows_of_one_hash_are_never_mixed_up(store: ViewStore, exact: bool) -> N
         left -= Counter(gone)
         assert counted(store) == left
         assert feed(store) == dict.fromkeys(gone, -1)
-    append(store, *((*row, -1) for row in sorted(left)), exact=exact)  # type: ignore[misc]
+    append(store, *((*row, -1) for row in sorted(left)), exact=exact)
     assert (counted(store), store.log.state().files, store.head.owed) == ({}, {}, "")
 
 
