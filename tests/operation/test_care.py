@@ -157,8 +157,9 @@ def test_a_compaction_lets_the_rounds_pass_and_the_run_waits_for_it(
 ) -> None:
     """Appends come on top while it works, its own commit comes on top of these, and no state reads otherwise."""
     warehouse, store = kept.warehouse, kept.warehouse.store("lines")
-    kept.write()
-    warehouse.run(until_caught_up=True)
+    for _ in range(3):  # files of about one size
+        kept.write()
+        warehouse.run(until_caught_up=True)
     before = {at: rows(store, AsOf(arrival=at)) for at in range(store.head.last_arrival - 3, store.head.last_arrival)}
     version = store.head.version
     assert warehouse._care is not None
