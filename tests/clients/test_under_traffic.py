@@ -1,7 +1,7 @@
 """A view that is being maintained, read by clients that are not ours, beside the writer and afterwards.
 
-The recorded arrivals are checked against a replay of what was written, one by one; and what the others have seen of each
-version is what that version is.
+The recorded arrivals are checked against a replay of what was written, one by one; and what the others have seen of
+each version is what that version is.
 """
 
 from __future__ import annotations
