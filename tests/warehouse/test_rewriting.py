@@ -197,7 +197,9 @@ def test_what_is_rewritten_after_its_limit(store: ViewStore) -> None:
     assert store.care(Limits(files=3, few=0, gone=0.4)) == ["purge"]
     assert sorted((file.rows, file.gone) for file in store.log.state().files.values()) == [(1, 0), (2, 0), (3, 1)]
     store.append(ab((7, "t", 2), arrival=4), {"s": 4}, (4, 4), 4)
-    assert store.care(Limits(files=2, few=0, gone=0.9)) == ["merge"]  # files of two or three rows
-    assert sorted((file.rows, file.gone) for file in store.log.state().files.values()) == [(1, 0), (6, 0)]
-    assert rows_of(store.read_arrow()) == [*ROWS, (7, "t"), (7, "t")]
+    store.append(ab(*((number, "large", 1) for number in range(100, 110)), arrival=5), {"s": 5}, (5, 5), 5)
+    assert store.care(Limits(files=2, few=0, gone=0.9)) == ["merge"]  # those of less than eight rows
+    assert sorted((file.rows, file.gone) for file in store.log.state().files.values()) == [(7, 0), (10, 0)]
+    large = [(number, "large") for number in range(100, 110)]
+    assert rows_of(store.read_arrow()) == [*ROWS, (7, "t"), (7, "t"), *large]
     assert store.care(Limits(files=2, few=0, gone=0.1)) == []

@@ -232,7 +232,7 @@ def test_history_tells_each_version(store: ViewStore) -> None:
 
 def test_opening_stays_cheap_with_many_versions(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are made on the way, and a table that has lost the commits before one opens from it."""
-    monkeypatch.setattr(delta_log, "CHECKPOINT_EVERY", 20)
+    monkeypatch.setattr(delta_log, "AT_THE_LATEST", 20)
     for number in range(1, 64):
         store.append(None, {"s": number}, (number, number), number)
     assert checkpoints(store) == [20, 40, 60]
@@ -242,9 +242,18 @@ def test_opening_stays_cheap_with_many_versions(store: ViewStore, monkeypatch: p
     assert (fresh.head.version, fresh.positions(), fresh.log.versions()) == (63, {"s": 63}, [60, 61, 62, 63])
 
 
+def test_who_cares_for_a_table_writes_its_checkpoints(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the writer need not; and none before it is due."""
+    monkeypatch.setattr(delta_log, "CHECKPOINT_EVERY", 10)
+    for number in range(1, 26):
+        store.append(None, {"s": number}, (number, number), number)
+        assert ("checkpoint" in ViewStore.open(store.place.uri).care()) == (number in (10, 20))
+    assert checkpoints(store) == [10, 20]
+
+
 def test_a_checkpoint_keeps_the_vectors(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is gone stays gone, and what is brought and taken after it is right: tiny vectors and large ones."""
-    monkeypatch.setattr(delta_log, "CHECKPOINT_EVERY", 3)
+    monkeypatch.setattr(delta_log, "AT_THE_LATEST", 3)
     odd = [(number, "x", -1) for number in range(1, 2000, 2)]
     store.append(ab(*((number, "x", 1) for number in range(2000))), {}, (1, 1), 1)
     store.append(ab((5000, "y", 1), (5001, "y", 1), arrival=2), {}, (2, 2), 2)

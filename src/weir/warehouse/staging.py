@@ -181,6 +181,8 @@ class Stager:
 
 def _repeated(stored: pa.Table, times: npt.NDArray[np.int64]) -> pa.Table:
     """Every row so many times."""
+    if len(times) and times.min() == times.max() == 1:
+        return stored
     return stored.take(pa.array(np.repeat(np.arange(len(times)), times)))
 
 
@@ -191,8 +193,12 @@ def _greatest(arrivals: pa.ChunkedArray) -> int:
 def netted(stored: pa.Table) -> pa.Table:
     """Equal rows of one arrival as one, without those whose weights cancel.
 
-    The hashes say which rows can be equal to another at all. These are few as a rule, and only they are compared.
+    Where nothing is taken nothing can cancel, and rows stay as they are. Else the hashes say which rows can be equal to
+    another at all. These are few as a rule, and only they are compared.
     """
+    weights = stored.column(WEIGHT).to_numpy()
+    if not (weights <= 0).any():
+        return stored
     rows = stored.filter(pc.not_equal(stored.column(WEIGHT), 0))
     hashes, arrivals = (rows.column(name).to_numpy() for name in (HASH, ARRIVAL))
     mixed = hashes ^ (arrivals * _ODD)
@@ -207,5 +213,8 @@ def netted(stored: pa.Table) -> pa.Table:
 
 def over_arrivals(stored: pa.Table) -> pa.Table:
     """The same added up over all arrivals."""
+    arrivals = stored.column(ARRIVAL).to_numpy()
+    if not len(arrivals) or arrivals.min() == arrivals.max():
+        return stored
     same = pa.array(np.zeros(stored.num_rows, np.int64))
     return netted(stored.set_column(stored.column_names.index(ARRIVAL), ARRIVAL, same).cast(stored.schema))
