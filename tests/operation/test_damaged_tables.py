@@ -50,7 +50,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {  # those that differ h
         lambda table: shutil.rmtree(table / "_delta_log"),
         r"its log, the folder _delta_log, is gone; \d+ files",
     ),
-    "lost_rows": (lambda table: rows_of(table).unlink(), r"(base|log)/\S+.parquet is missing"),
+    "lost_rows": (lambda table: rows_of(table).unlink(), r"rows/\S+.parquet is missing"),
     "parted": (lambda table: cut(log_of(auxiliary(table))[-1]), r"an auxiliary table of it: .* is cut off"),
     "parted_lost": (lambda table: shutil.rmtree(auxiliary(table)), r"an auxiliary table of it: .* is gone"),
     "first": (lambda table: cut(log_of(table)[-1]), r"view first: .*0002.json is cut off"),  # decides for "second"

@@ -22,6 +22,7 @@ from weir import Warehouse, points
 from weir.operation import upkeep as care
 from weir.project.folder import RunKeys
 from weir.rounds.units import RUNNING
+from weir.warehouse.care import Limits
 
 SPARK = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.log.level": "OFF"}
 
@@ -54,7 +55,7 @@ def are_loaded(warehouse: Warehouse) -> bool:
 
 
 def compact_eagerly() -> None:
-    care.LIMITS, care.LOOK, care.REST = {"few": 20, "net_files": 2}, 0.05, 0.5
+    care.LIMITS, care.LOOK, care.REST = Limits(few=20, files=2), 0.05, 0.5
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.warehouse.batches import AB, ab, rows_of
-from weir.warehouse.errors import NotAView, StoreError
+from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
 
@@ -63,7 +64,7 @@ def unharmed(store: ViewStore) -> bool:
     """The last version still reads, no file was left, and the same batch can be written afterwards."""
     again = ViewStore.open(store.place.uri)
     same = (again.head.version, rows_of(again.read_arrow())) == (1, [(1, "x")])
-    clean = [name for name in again.place.listing("log") if name.endswith(".parquet")] == again.log.state().names("")
+    clean = again.clean_orphans(timedelta(0)) == []
     return same and clean and again.append(ab((2, "y", 1), arrival=2), {"s": 2}, (2, 2), 2).fresh
 
 
@@ -77,6 +78,25 @@ def test_a_commit_that_the_disk_refuses(store: ViewStore) -> None:
     assert said.startswith("CannotWrite cannot write to the table at")
     assert "File too large" in said
     assert unharmed(store)
+
+
+def test_vectors_that_the_disk_refuses(store: ViewStore) -> None:
+    """The rows to take are found and cannot be taken away: nothing is committed, no file is left."""
+    script = (
+        "store = ViewStore.open(sys.argv[1])\n"
+        "store.append(ab(*((n, 'x', 1) for n in range(200000)), arrival=2), {'s': 2}, (2, 2), 2)\n"
+        "import resource\n"
+        "staged = store.stage(ab(*((n, 'x', -1) for n in range(0, 200000, 2)), arrival=3), 3)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
+        "attempt(lambda: store.append(staged, {'s': 3}, (3, 3), 3, exact=True))\n"
+        "assert store.head.version == 2\n"
+        "print(sorted(name for name in store.place.listing() if 'vector' in name or '_change_data' in name))\n"
+        "print(store.read_arrow().num_rows)"
+    )
+    said = run_limited(script, store.place.uri).splitlines()
+    assert said[0].startswith("CannotWrite cannot write to the table at")
+    assert "File too large" in said[0]
+    assert said[-2:] == ["[]", "200001"]
 
 
 def test_a_data_file_that_the_disk_refuses(store: ViewStore) -> None:
@@ -96,7 +116,7 @@ POWERLESS = f"""
 import os, tempfile
 with tempfile.TemporaryDirectory() as folder:  # loads every module now: nobody may not even read ours, below /root say
     ViewStore.create(folder, AB).append(ab((1, "x", 1)), {{"s": 1}}, (1, 1), 1)
-    ViewStore.open(folder).fold()
+    ViewStore.open(folder).compact()
     ViewStore.open(folder).read_arrow()
 if os.geteuid() == 0:
     os.seteuid({NOBODY})  # root may write anywhere; nobody may not
@@ -107,13 +127,14 @@ def test_a_folder_without_write_rights() -> None:
     """Appending, compacting and creating all say that they cannot write, and where; reading goes on."""
     with tempfile.TemporaryDirectory() as folder:
         store = ViewStore.create(f"{folder}/view", AB)
-        store.append(ab((1, "x", 1)), {"s": 1}, (1, 1), 1)
+        brief = store.stage(ab((1, "x", 1), (2, "y", 1)), 1) + store.stage(ab((2, "y", -1)), 1)
+        store.append(brief, {"s": 1}, (1, 1), 1)  # a row is gone: there is something to compact
         _set_rights(folder, 0o555, 0o444)
         script = POWERLESS + (
             "store = ViewStore.open(sys.argv[1])\n"
             "attempt(lambda: store.append(ab((2, 'y', 1), arrival=2), {'s': 2}, (2, 2), 2))\n"
             "attempt(lambda: store.append(None, {'s': 2}, (2, 2), 2))\n"
-            "attempt(store.fold)\n"
+            "attempt(store.compact)\n"
             "attempt(lambda: ViewStore.create(sys.argv[2], AB))\n"
             "print(store.read_arrow().num_rows)"
         )
@@ -160,6 +181,6 @@ def test_a_version_of_somebody_else_is_noticed(store: ViewStore) -> None:
     table.alter.set_table_description("sales per city")
     assert ViewStore.open(store.place.uri).positions() == {"s": 1}
     table.delete()
-    with pytest.raises(NotAView, match=r"version 3 .* was not written by Weir \(operation DELETE\)"):
+    with pytest.raises(Damaged, match=r"version 3 .* was not written by Weir \(operation DELETE\)"):
         ViewStore.open(store.place.uri)
     assert rows_of(store.read_arrow(AsOf(version=1))) == [(1, "x")]

@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.warehouse.batches import AB, ab, rows_of
+from weir.warehouse import rewriting, row_index, staging
+from weir.warehouse.errors import NoSuchState
+from weir.warehouse.feed import changes_of
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
 
 DIE = """
 import os, signal, sys
 from tests.warehouse.batches import ab
-from weir.warehouse import retention
-from weir.warehouse.delta_log import DeltaLog
+from weir import points
+from weir.warehouse import changing, delta_log, retention, rewriting, row_index
+from weir.warehouse.care import Limits
 from weir.warehouse.place import Place
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
@@ -35,23 +39,51 @@ def die_after(owner, name, calls=1):
         return result if left[0] else die()
     setattr(owner, name, wrapped)
 
+def die_before(owner, name, calls=0):
+    original, left = getattr(owner, name), [calls]
+    def wrapped(*arguments):
+        left[0] -= 1
+        return die() if left[0] < 0 else original(*arguments)
+    setattr(owner, name, wrapped)
+
 path, point, action = sys.argv[1:]
 store = ViewStore.open(path)
+writer = "parquet_writer" if action in ("compact", "care") else "write_parquet"
+if action == "tidy":
+    row_index.MOST_RUNS = sys.modules["weir.warehouse.committing"].MOST_RUNS = 1
 match point:
-    case "before the data file": Place.write_parquet = die
-    case "after the data file": die_after(Place, "write_parquet")
-    case "before the commit": DeltaLog._write = die
-    case "after the commit": die_after(DeltaLog, "_write")
-    case "before the data is deleted": Place.discard = die
+    case "before the data file": die_before(Place, writer)
+    case "after the data file":
+        die_after(rewriting if writer == "parquet_writer" else sys.modules["weir.warehouse.staging"], "describe_file")
+    case "after the change file": die_after(Place, "write_parquet", 2)
+    case "after the vectors": die_after(changing, "write_vectors")
+    case "before the commit": die_before(Place, "put_if_absent")
+    case "after the commit": die_after(Place, "put_if_absent")
+    case "before the checkpoint": die_before(retention, "_checkpoint")
+    case "before the commits go": die_before(retention, "commit_name")
+    case "between the commits": die_before(retention, "commit_name", 2)
+    case "before the data is deleted": die_before(Place, "discard", 1)
+    case "before a run": die_before(row_index, "store_run")
+    case "after a run": die_after(row_index, "store_run")
 match action:
     case "append": store.append(ab((1, "x", -1), (7, "new", 1), arrival=3), {"s": 3}, (3, 3), 3)
-    case "net": store.net()
-    case "fold": store.fold()
+    case "compact": store.compact()
+    case "care": store.care(Limits(gone=0.1, few=0))
     case "forget": store.forget(AsOf(version=3))
+    case "tidy": store.care()
 """
 BEFORE = [(1, "x"), (2, "y"), (3, "z")]
 AFTER = [(2, "y"), (3, "z"), (7, "new")]
-POINTS = ["before the data file", "after the data file", "before the commit", "after the commit"]
+APPENDING = {
+    "before the data file": 0,
+    "after the data file": 1,
+    "after the change file": 2,
+    "after the vectors": 2,
+    "before the commit": 2,
+    "after the commit": 0,
+}  # and how many files are left over
+REWRITING = ["before the data file", "after the data file", "before the commit", "after the commit"]
+NOW_ALL = timedelta(0)
 
 
 @pytest.fixture
@@ -71,7 +103,7 @@ def kill_at(store: ViewStore, point: str, action: str) -> ViewStore:
     return ViewStore.open(store.place.uri)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", APPENDING)
 def test_a_killed_append_is_replayed_once(store: ViewStore, point: str) -> None:
     """The batch is repeated after the restart, and the view has it exactly once wherever the process died."""
     again = kill_at(store, point, "append")
@@ -81,31 +113,68 @@ def test_a_killed_append_is_replayed_once(store: ViewStore, point: str) -> None:
     applied = again.append(ab((1, "x", -1), (7, "new", 1), arrival=3), {"s": 3}, (3, 3), 3)
     assert applied.fresh is not committed
     assert rows_of(again.read_arrow()) == AFTER
-    orphans = again.clean_orphans(older_than=timedelta(0))
-    assert len(orphans) == (point in ("after the data file", "before the commit"))
+    assert rows_of(changes_of(again.log, 3)) == [(1, "x", -1), (7, "new", 1)]
+    assert len(again.clean_orphans(NOW_ALL)) == APPENDING[point]
     assert rows_of(again.read_arrow()) == AFTER
+    again.check()
 
 
-@pytest.mark.parametrize("action", ["net", "fold"])
-@pytest.mark.parametrize("point", POINTS)
-def test_a_killed_compaction_changes_nothing(store: ViewStore, point: str, action: str) -> None:
-    """All states read as before, what was half written is cleaned, and the compaction can be run again."""
+@pytest.mark.parametrize("action", ["compact", "care"])
+@pytest.mark.parametrize("point", REWRITING)
+def test_a_killed_rewriting_changes_nothing(store: ViewStore, point: str, action: str) -> None:
+    """All states read as before, what was half written is cleaned, and it can be run again."""
+    store.append(ab((2, "y", -1), (4, "t", 1), arrival=3), {"s": 3}, (3, 3), 3)
+    rows = [(1, "x"), (3, "z"), (4, "t")]
     again = kill_at(store, point, action)
-    assert rows_of(again.read_arrow()) == BEFORE
-    assert rows_of(again.read_arrow(AsOf(arrival=1))) == BEFORE[:2]
-    again.clean_orphans(older_than=timedelta(0))
-    getattr(again, action)()
-    assert (rows_of(again.read_arrow()), again.positions()) == (BEFORE, {"s": 2})
-    assert again.clean_orphans(older_than=timedelta(0)) == []
+    assert rows_of(again.read_arrow()) == rows
+    assert [rows_of(again.read_arrow(AsOf(arrival=number))) for number in (1, 2)] == [BEFORE[:2], BEFORE]
+    assert again.head.kind == ("rewrite" if point == "after the commit" else "append")
+    assert len(again.clean_orphans(NOW_ALL)) == (point in ("after the data file", "before the commit"))
+    again.compact()
+    assert (rows_of(again.read_arrow()), again.positions()) == (rows, {"s": 3})
+    assert again.clean_orphans(NOW_ALL) == []
+    assert again.append(ab((1, "x", -1), (7, "new", 1), arrival=4), {"s": 4}, (4, 4), 4).fresh
+    assert rows_of(again.read_arrow()) == [(3, "z"), (4, "t"), (7, "new")]
 
 
-def test_a_killed_forget_leaves_orphans_only(store: ViewStore) -> None:
-    """The commits were gone, the files not yet: they are cleaned, and what is kept reads."""
-    store.fold()
-    again = kill_at(store, "before the data is deleted", "forget")
-    assert again.log.versions() == [3]
-    assert len(again.clean_orphans(older_than=timedelta(0))) == 2
+@pytest.mark.parametrize(
+    ("point", "kept", "files"),
+    [
+        ("before the checkpoint", [0, 1, 2, 3], 0),
+        ("before the commits go", [0, 1, 2, 3], 0),
+        ("between the commits", [3], 2),
+        ("before the data is deleted", [3], 2),
+    ],
+)
+def test_a_killed_forget_leaves_orphans_only(store: ViewStore, point: str, kept: list[int], files: int) -> None:
+    """Every state that is still told of can be read; the files of the others are cleaned, and it can be run again."""
+    store.compact()
+    again = kill_at(store, point, "forget")
+    assert again.log.versions() == kept
+    if len(kept) == 1:
+        with pytest.raises(NoSuchState, match="kept are versions 3 to 3"):
+            again.read_arrow(AsOf(version=2))
+    assert len(again.clean_orphans(NOW_ALL)) == files
     assert rows_of(again.read_arrow()) == BEFORE
+    again.append(ab((1, "x", -1), (7, "new", 1), arrival=3), {"s": 3}, (3, 3), 3)
+    again.forget(AsOf(version=4))
+    assert ([record.version for record in again.history()], rows_of(again.read_arrow())) == ([4], AFTER)
+    assert sorted(again.place.listing("_delta_log")) == [
+        f"_delta_log/{4:020}.checkpoint.parquet", f"_delta_log/{4:020}.json", "_delta_log/_last_checkpoint",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("point", ["before a run", "after a run"])
+def test_a_killed_merging_of_the_index(store: ViewStore, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """Runs and what they were merged into may lie there side by side: every row is found once."""
+    for module in (staging, rewriting, row_index):
+        monkeypatch.setattr(module, "LARGE", 1)
+    store.append(ab((1, "x", 1), (5, "v", 1), arrival=3), {"s": 3}, (3, 3), 3)
+    store.append(ab((1, "x", 1), (6, "v", 1), arrival=4), {"s": 4}, (4, 4), 4)
+    again = kill_at(store, point, "tidy")
+    again.append(ab((1, "x", -2), (5, "v", -1), arrival=5), {"s": 5}, (5, 5), 5)
+    assert rows_of(again.read_arrow()) == [*BEFORE, (6, "v")]
+    assert again.head.owed == ""
 
 
 def test_young_files_are_not_orphans(store: ViewStore) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.warehouse.batches import AB, ab, rows_of
+from tests.warehouse.batches import AB, ab, batch, rows_of
 from tests.warehouse.test_bad_places import POWERLESS, run_limited
 from weir.rounds.views import ViewTables
+from weir.warehouse import delta_log
 from weir.warehouse.damage import last_known_arrival
 from weir.warehouse.errors import CannotRead, Damaged, NotAView, StoreError
+from weir.warehouse.feed import changes_of
 from weir.warehouse.following import Follower
 from weir.warehouse.place import Place
 from weir.warehouse.record import AsOf
@@ -30,8 +32,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with a commit per arrival and a checkpoint."""
     folder = tmp_path_factory.mktemp("whole") / "view"
     store = ViewStore.create(folder, AB)
-    for number in range(1, LAST + 1):
-        store.append(ab((number, "x", 1), arrival=number), {"s": number}, (number, number), number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delta_log, "CHECKPOINT_EVERY", 20)
+        for number in range(1, LAST + 1):
+            store.append(ab((number, "x", 1), arrival=number), {"s": number}, (number, number), number)
     return folder
 
 
@@ -62,7 +66,7 @@ def hint(table: Path) -> Path:
 
 
 OPENING: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "cut": (lambda table: cut(commit(table)), r"0023.json is cut off or overwritten: line 2 is no JSON object"),
+    "cut": (lambda table: cut(commit(table)), r"0023.json is cut off or overwritten: line 3 is no JSON object"),
     "empty": (lambda table: commit(table).write_bytes(b""), r"0023.json is empty"),
     "blank": (lambda table: commit(table).write_bytes(b"\n\n"), r"0023.json is empty"),
     "zeros": (lambda table: commit(table).write_bytes(bytes(4096)), r"0023.json is cut off or overwritten: line 1"),
@@ -80,13 +84,53 @@ OPENING: dict[str, tuple[Callable[[Path], Any], str]] = {
     "cut before": (lambda table: cut(commit(table, 21)), r"0021.json is cut off or overwritten"),
     "hole": (lambda table: commit(table, 22).unlink(), r"0022.json is missing, and there are later commits"),
     "checkpoint": (lambda table: cut(checkpoint(table)), r"0020.checkpoint.parquet is no checkpoint any more"),
-    "no checkpoint": (lambda table: checkpoint(table).unlink(), r"_last_checkpoint names the checkpoint of version 20"),
+    "no checkpoint": (
+        lambda table: checkpoint(forgotten(table)).unlink(),
+        r"_last_checkpoint names the checkpoint of version 20, which is not there",
+    ),
     "hint": (
-        lambda table: hint(table).write_text('{"version": 40, "size": 1}'),
+        lambda table: hint(without_checkpoint(forgotten(table))).write_text('{"version": 40}'),
         r"_last_checkpoint names the checkpoint of version 40, which is not there",
     ),
-    "no log": (lambda table: shutil.rmtree(table / "_delta_log"), r"its log, the folder _delta_log, is gone; 23 files"),
+    "no beginning": (lambda table: commit(without_checkpoint(table), 0).unlink(), r"0000.json is missing"),
+    "no log": (
+        lambda table: shutil.rmtree(table / "_delta_log"),
+        r"its log, the folder _delta_log, is gone; 23 other files",
+    ),
 }
+
+
+def forgotten(table: Path) -> Path:
+    """The commits before the checkpoint are gone, as after forgetting."""
+    for version in range(20):
+        commit(table, version).unlink()
+    return table
+
+
+def without_checkpoint(table: Path) -> Path:
+    checkpoint(table).unlink()
+    hint(table).unlink()
+    return table
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        without_checkpoint,
+        lambda table: checkpoint(table).unlink(),
+        lambda table: hint(table).unlink(),
+        lambda table: hint(table).write_text('{"version": 40, "size": 1}'),
+        lambda table: hint(table).write_text("nothing"),
+    ],
+    ids=["neither", "no checkpoint", "no hint", "hint of none", "hint overwritten"],
+)
+def test_a_table_whose_commits_are_all_there(table: Path, harm: Callable[[Path], Any]) -> None:
+    """A checkpoint saves time and nothing else: without it, or without the hint to it, nothing is lost."""
+    harm(table)
+    store = ViewStore.open(table)
+    assert (store.head.version, store.read_arrow().num_rows) == (LAST, LAST)
+    store.append(ab((1, "x", -1), arrival=24), {"s": 24}, (24, 24), 24)
+    assert rows_of(ViewStore.open(table).read_arrow())[0] == (2, "x")
 
 
 @pytest.mark.parametrize("damage", OPENING)
@@ -102,7 +146,7 @@ def test_a_table_that_cannot_be_opened(table: Path, damage: str) -> None:
     assert ViewStore.exists(table)
     made = ViewTables(str(table.parent), {}).made_anew(AB, "view")
     assert (made.head.last_arrival, made.head.transaction, made.read_arrow().num_rows) == (LAST, 0, 0)
-    assert sorted(os.listdir(table)) == ["_delta_log"] or not any(file.is_file() for file in (table / "log").iterdir())
+    assert [file.name for file in table.rglob("*") if file.is_file()] == [f"{0:020}.json"]
     made.load(ab((1, "y", 1), arrival=LAST + 1), {"s": 30}, (LAST + 1, LAST + 1), 1)
     assert rows_of(ViewStore.open(table).read_arrow(AsOf(arrival=LAST + 1))) == [(1, "y")]
     with pytest.raises(StoreError, match=rf"kept are versions 1 to 1, arrivals {LAST + 1} to {LAST + 1}"):
@@ -111,21 +155,133 @@ def test_a_table_that_cannot_be_opened(table: Path, damage: str) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "wrong"),
-    [(Path.unlink, r"log/\w+.parquet is missing"), (cut, r"log/\w+.parquet has \d+ bytes, its commit says \d+")],
+    [(Path.unlink, r"rows/\w+.parquet is missing"), (cut, r"rows/\w+.parquet has \d+ bytes, its commit says \d+")],
     ids=["missing", "cut"],
 )
 def test_a_file_with_rows(table: Path, harm: Callable[[Path], Any], wrong: str) -> None:
-    """The log is whole, so the table opens; a check finds the file, reading and compacting name it, a load mends it."""
-    harm(sorted((table / "log").iterdir())[0])
+    """The log is whole, so the table opens; a check finds the file, and whoever needs it names it."""
+    harm(sorted((table / "rows").iterdir())[0])
     store = ViewStore.open(table)
     with pytest.raises(Damaged, match=wrong):
         store.check()
-    for act in (store.read_arrow, store.net, store.fold):
-        with pytest.raises(Damaged, match=r"log/\w+.parquet (is missing|cannot be read)"):
+    taken = ab((3, "x", -1), (99, "n", 1), arrival=24)
+    for act in (
+        store.read_arrow,
+        store.compact,
+        lambda: store.append(taken, {"s": 24}, (24, 24), 24),
+        lambda: store.load(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24),
+    ):
+        with pytest.raises(Damaged, match=r"rows/\w+.parquet (is missing|cannot be read)"):
             act()
-    store.load(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24)
-    store.check()
-    assert rows_of(store.read_arrow()) == [(1, "y")]
+    assert store.head.version == LAST
+    assert store.clean_orphans(timedelta(0)) == []
+
+
+@pytest.fixture
+def losing(tmp_path: Path) -> ViewStore:
+    """Rows gone by a vector in a file, a batch of two arrivals, and a debt."""
+    store = ViewStore.create(tmp_path / "losing", AB)
+    store.append(ab(*((number, "x", 1) for number in range(3000))), {"s": 1}, (1, 1), 1)
+    store.append(ab(*((number, "x", -1) for number in range(0, 3000, 2)), arrival=2), {"s": 2}, (2, 2), 2)
+    last = batch(AB, [((1, "x"), -1, 3), ((7777, "owed"), -1, 3), ((8, "y"), 1, 4)])
+    store.append(last, {"s": 4}, (3, 4), 3)
+    return store
+
+
+def only_file(store: ViewStore, start: str) -> Path:
+    (found,) = [name for name in store.place.listing() if name.startswith(start)]
+    return Path(store.place.uri, found)
+
+
+def vectors_of_version(store: ViewStore, version: int) -> Path:
+    (file,) = [file for file in store.log.state(version).files.values() if file.vector is not None]
+    assert file.vector is not None
+    assert file.vector.file is not None
+    return Path(store.place.uri, file.vector.file)
+
+
+def overwrite(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[:40] + bytes(8) + content[48:])
+
+
+@pytest.mark.parametrize(
+    ("harm", "checked", "wrong"),
+    [
+        (Path.unlink, "is missing", "is missing"),
+        (cut, r"is cut off: it has \d+ bytes", "is cut off or overwritten"),
+        (overwrite, "", "is cut off or overwritten: a deletion vector in it has another checksum"),
+    ],
+    ids=["missing", "cut", "overwritten"],
+)
+def test_a_file_of_vectors(losing: ViewStore, harm: Callable[[Path], Any], checked: str, wrong: str) -> None:
+    """Without it nobody knows which rows are gone: no row is shown, taken or compacted; older states read on."""
+    harm(vectors_of_version(losing, 3))
+    store = ViewStore.open(losing.place.uri)
+    if checked:
+        with pytest.raises(Damaged, match=rf"_weir/deletion_vector_[\w-]+.bin {checked}"):
+            store.check()
+    for act in (
+        store.read_arrow,
+        store.compact,
+        lambda: store.append(ab((3, "x", -1), arrival=5), {"s": 5}, (5, 5), 4),
+        lambda: store.publish(Path(store.place.uri).parent / "plain"),
+    ):
+        with pytest.raises(Damaged, match=rf"_weir/deletion_vector_[\w-]+.bin {wrong}"):
+            act()
+    assert (store.head.version, store.read_arrow(AsOf(version=2)).num_rows) == (3, 1500)
+
+
+def test_files_that_only_some_states_need(losing: ViewStore) -> None:
+    """Steps of a batch, what is owed, the change feed: named by whoever asks for them; the newest rows read on."""
+    shown = rows_of(losing.read_arrow())
+    only_file(losing, "_weir/steps/").unlink()
+    with pytest.raises(Damaged, match=r"_weir/steps/\w+.parquet is missing"):
+        losing.read_arrow(AsOf(arrival=3))
+    feed = losing.log.actions(3)[-1]["cdc"]["path"]
+    cut(Path(losing.place.uri, feed))
+    with pytest.raises(Damaged, match=rf"{feed} cannot be read"):
+        changes_of(losing.log, 3)
+    cut(only_file(losing, "_weir/owed/"))
+    again = ViewStore.open(losing.place.uri)
+    with pytest.raises(Damaged, match=r"_weir/owed/\w+.parquet cannot be read"):
+        again.append(ab((5, "n", 1), arrival=5), {"s": 5}, (5, 5), 4)
+    assert (rows_of(again.read_arrow()), again.head.version) == (shown, 3)
+
+
+def test_other_rows_than_the_commit_says(losing: ViewStore) -> None:
+    """A commit that was changed by hand is found by a check."""
+    file = commit(Path(losing.place.uri), 3)
+    file.write_text(file.read_text().replace('"live":1500', '"live":1499'))
+    with pytest.raises(Damaged, match="its files hold 1500 rows, its newest commit says 1499"):
+        ViewStore.open(losing.place.uri).check()
+
+
+def test_a_table_of_an_earlier_layout(table: Path) -> None:
+    """It is not read as if it were one of today's, and its arrivals are gone on with when it is made anew."""
+    first = commit(table, 0)
+    for file in (first, *table.glob("_delta_log/*.json")):
+        file.write_text(file.read_text().replace('"weir.layout":"3"', '"weir.layout":"2"'))
+    without_checkpoint(table)
+    told = r"was made by another version of Weir \(its layout is 2, this one's is 3\) and cannot be gone on with"
+    with pytest.raises(Damaged, match=told):
+        ViewStore.open(table)
+    assert ViewStore.exists(table)
+    assert ViewTables(str(table.parent), {}).made_anew(AB, "view").head.last_arrival == LAST
+
+
+def test_what_a_table_without_its_log_still_tells(losing: ViewStore) -> None:
+    """The last arrival is in the files: in those with rows, in what was taken, and in what was rewritten of them."""
+    place = losing.place
+    losing.append(ab((3, "x", -1), arrival=9), {"s": 9}, (5, 9), 4)
+    shutil.copytree(place.uri, f"{place.uri}-compacted")
+    compacted = ViewStore.open(f"{place.uri}-compacted")
+    compacted.compact()
+    compacted.forget(AsOf(version=compacted.head.version))
+    assert len(compacted.log.state().files) == 1
+    for store in (losing, compacted):
+        shutil.rmtree(Path(store.place.uri, "_delta_log"))
+        assert last_known_arrival(store.place) == 9
 
 
 def test_a_hole_before_the_checkpoint_costs_no_file(table: Path) -> None:

@@ -11,11 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.warehouse.batches import AB, ab, rows_of
+from weir.warehouse import rewriting
+from weir.warehouse.columns import WEIGHT
 from weir.warehouse.delta_log import DeltaLog
 from weir.warehouse.errors import StoreError, Unsettled, WriterConflict
+from weir.warehouse.feed import changes_of
 from weir.warehouse.following import Follower
 from weir.warehouse.place import Place
 from weir.warehouse.record import LOAD, AsOf
@@ -62,13 +66,21 @@ def die_instead(owner, name, calls):
 folder, point = sys.argv[1:]
 match point:
     case "while staging": die_instead(Place, "write_parquet", 2)
+    case "after the last file": die_instead(Place, "put_if_absent", 0)
     case "after staging": die_instead(DeltaLog, "commit", 0)
     case "after the decision": die_instead(DeltaLog, "commit", 1)
     case "between followers": die_instead(DeltaLog, "commit", 2)
 second_transaction(opened(Path(folder)))
 die()
 """
-FILES_LEFT = {"while staging": 2, "after staging": 3, "after the decision": 0, "between followers": 0, "after all": 0}
+FILES_LEFT = {
+    "while staging": 2,
+    "after staging": 5,
+    "after the last file": 5,
+    "after the decision": 0,
+    "between followers": 0,
+    "after all": 0,
+}  # rows of every table, and what is taken from the followers
 
 
 def opened(folder: Path) -> Tables:
@@ -133,7 +145,10 @@ def parquet_files(table: ViewStore) -> list[str]:
 
 
 def referenced(table: ViewStore) -> set[str]:
-    return {name for version in table.log.versions() for name in table.log.state(version).names("")}
+    versions = table.log.versions()
+    rows = {name for version in versions for name in table.log.state(version).files}
+    feed = [action["cdc"]["path"] for version in versions for action in table.log.actions(version) if "cdc" in action]
+    return rows.union(feed)
 
 
 def test_the_next_append_settles_first(tables: Tables) -> None:
@@ -162,14 +177,56 @@ def test_appending_to_a_follower_alone_settles_first(tables: Tables) -> None:
     assert shown(again)["auxiliary"] == AFTER["auxiliary"]
 
 
-@pytest.mark.parametrize("level", ["net", "fold"])
-def test_a_compaction_carries_the_decision_on(tables: Tables, level: str) -> None:
-    """Compacted and forgotten before anybody settled, of the deciding table and of a follower: nothing is lost."""
+@pytest.mark.parametrize("settled_by", NAMES)
+def test_a_compaction_carries_the_decision_on(tables: Tables, settled_by: str) -> None:
+    """Rewritten and forgotten before anybody settled, the deciding table and the followers: nothing is lost. The rows
+    that were to be taken lie elsewhere now, and are found there."""
     again = kill_at(tables, "after the decision")
-    for name in ("view", "other"):
-        assert getattr(again[name], level)() is not None
+    for name in NAMES:
+        (before, *_) = again[name].log.state().files.values()
+        assert rewriting.rewrite(again[name].log, again[name].stager(), [before]) is not None
         again[name].forget(AsOf(version=again[name].head.version))
-    assert len(ViewStore.open(again["view"].place.uri).settle()) == 2
+        assert before.name not in again[name].place.listing()
+    assert len(ViewStore.open(again[settled_by].place.uri).settle()) == 2
+    assert shown(again) == AFTER
+    assert all(table.clean_orphans(NOW_ALL) == [] for table in again.values())
+    told = changes_of(again["other"].log, again["other"].head.version).to_pylist()
+    assert {row["a"]: row[WEIGHT] for row in told} == {1: -1, 3: 1}
+
+
+def test_rows_that_were_rewritten_while_their_table_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rows in several files, merged by another tool and by us between the decision and the follower's commit."""
+    view, other = ViewStore.create(tmp_path / "view", AB), ViewStore.create(tmp_path / "other", AB)
+    for number in (1, 2, 3):
+        rows = ab(*((n, str(number), 1) for n in range(100)), (0, "twice", 2), arrival=number)
+        view.append(None, {"s": number}, (number, number), number, followers=[Follower(other, rows)])
+    commit = DeltaLog.commit
+
+    def rewritten_before(log: DeltaLog, *arguments: object) -> int:
+        if log is other.log:
+            monkeypatch.setattr(DeltaLog, "commit", commit)
+            DeltaTable(log.place.uri).optimize.compact()
+            (file,) = ViewStore.open(log.place.uri).log.state().files.values()
+            assert rewriting.rewrite(DeltaLog.open(log.place), other.stager(), [file]) is not None
+        return commit(log, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DeltaLog, "commit", rewritten_before)
+    taken = [(n, str(number), -1) for n in range(0, 100, 3) for number in (1, 2, 3)]
+    gone = ab(*taken, (0, "twice", -4), (7, "owed", -1), arrival=4)
+    view.append(None, {"s": 4}, (4, 4), 4, followers=[Follower(other, gone)])
+    expected = [(n, str(number)) for n in range(100) for number in (1, 2, 3) if n % 3]
+    assert rows_of(other.read_arrow()) == sorted([(0, "twice"), (0, "twice"), *expected])
+    assert [record.kind for record in other.history()][-3:] == ["rewrite", "rewrite", "append"]
+    assert other.head.owed != ""
+    assert other.clean_orphans(NOW_ALL) == []
+
+
+def test_waiting_files_are_no_orphans_of_a_compacted_follower(tables: Tables) -> None:
+    """Compacting and cleaning a follower in another process settles it first, whoever does it."""
+    again = kill_at(tables, "after the decision")
+    again["other"].compact()
+    again["other"].care()
+    assert again["other"].clean_orphans(NOW_ALL) == []
     assert shown(again) == AFTER
 
 
@@ -195,14 +252,14 @@ def test_a_follower_that_was_dropped_or_made_anew_is_left_alone(tables: Tables) 
 
 def test_a_follower_that_cannot_be_written_is_settled_later(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says that the transaction stands; repeated when there is room again, it is complete and not doubled."""
-    write = DeltaLog._write
+    put = Place.put_if_absent
 
-    def full(log: DeltaLog, *arguments: object) -> None:
-        if log.place.uri.endswith("auxiliary"):
+    def full(place: Place, *arguments: object) -> bool:
+        if place.uri.endswith("auxiliary"):
             raise OSError("No space left on device")
-        write(log, *arguments)  # type: ignore[arg-type]
+        return put(place, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(DeltaLog, "_write", full)
+    monkeypatch.setattr(Place, "put_if_absent", full)
     with pytest.raises(Unsettled, match=r"transaction 2 is committed at .*view.*auxiliary.*No space left"):
         second_transaction(tables)
     monkeypatch.undo()

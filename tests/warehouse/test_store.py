@@ -9,8 +9,10 @@ from deltalake import DeltaTable
 
 from tests.warehouse.batches import AB, ab, batch, rows_of
 from weir.algebra.types import Schema
-from weir.warehouse.delta_log import DeltaLog
+from weir.warehouse import delta_log
 from weir.warehouse.errors import BadColumns, NoSuchState, StoreError, WriterConflict
+from weir.warehouse.feed import changes_of
+from weir.warehouse.place import Place
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import Applied, ViewStore
 
@@ -45,12 +47,12 @@ def test_a_commit_carries_positions_and_arrivals(store: ViewStore) -> None:
     assert DeltaTable(store.place.uri).transaction_version("weir") == head.transaction == 3
 
 
-@pytest.mark.parametrize("compacted", ["", "net", "fold", "net fold"])
-def test_every_state_is_addressable(store: ViewStore, compacted: str) -> None:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_every_state_is_addressable(store: ViewStore, compacted: bool) -> None:
     """By version, by arrival (also inside a batch) and by position, before and after compaction."""
     three_batches(store)
-    for level in compacted.split():
-        assert getattr(store, level)() is not None
+    if compacted:
+        assert store.compact() is not None
     for arrival, rows in STATES.items():
         assert rows_of_sorted(store, AsOf(arrival=arrival)) == rows
     assert [rows_of_sorted(store, AsOf(version=v)) for v in range(4)] == [STATES[a] for a in (0, 1, 2, 4)]
@@ -64,18 +66,20 @@ def rows_of_sorted(store: ViewStore, as_of: AsOf) -> list[tuple[object, ...]]:
     return sorted(rows, key=lambda row: row[0])
 
 
-@pytest.mark.parametrize("level", ["net", "fold"])
-def test_compaction_changes_no_visible_row(store: ViewStore, level: str) -> None:
-    """Netting and folding keep rows, positions, arrivals and the transaction, and have nothing to do twice."""
+def test_compaction_changes_no_visible_row(store: ViewStore) -> None:
+    """It keeps rows, positions, arrivals, the transaction and the count of rows, and has nothing to do twice."""
     three_batches(store)
     before, rows = store.head, rows_of_sorted(store, AsOf())
-    assert getattr(store, level)() == 4
+    assert store.compact() == 4
     after = store.head
-    assert (after.kind, after.positions, after.last_arrival, after.transaction) == (
-        level, before.positions, before.last_arrival, before.transaction,
+    assert (after.kind, after.positions, after.last_arrival, after.transaction, after.live) == (
+        "rewrite", before.positions, before.last_arrival, before.transaction, 3,
     )  # fmt: skip
     assert rows_of_sorted(store, AsOf()) == rows
-    assert getattr(store, level)() is None
+    (file,) = store.log.state().files.values()
+    assert (file.rows, file.vector) == (3, None)
+    assert (store.compact(), changes_of(store.log, 4).num_rows) == (None, 0)
+    store.check()
 
 
 def test_a_replayed_batch_is_not_applied_twice(store: ViewStore) -> None:
@@ -99,25 +103,36 @@ def test_an_empty_delta_still_moves_positions(store: ViewStore) -> None:
     assert store.log.state().files == files
 
 
-def test_counts_below_zero_are_kept_and_not_shown(store: ViewStore) -> None:
-    """What is deleted before it is inserted leaves nothing behind, through netting and folding."""
-    store.append(ab((1, "x", -2)), {}, (1, 1), 1)
-    store.fold()
-    assert rows_of(store.read_arrow()) == []
-    store.append(ab((1, "x", 1), arrival=2), {}, (2, 2), 2)
-    store.net()
-    assert rows_of(store.read_arrow()) == []
-    store.append(ab((1, "x", 2), arrival=3), {}, (3, 3), 3)
-    assert rows_of(store.read_arrow()) == [(1, "x")]
-    assert store.read_arrow(counted=True).to_pylist() == [{"a": 1, "b": "x", "_weir_weight": 1}]
-
-
 def test_a_load_replaces_the_view(store: ViewStore) -> None:
     """A recomputed view is one commit; the states before it stay."""
     three_batches(store)
     store.load(ab((7, "q", 1), (7, "q", 1)), {"s": 20}, (5, 5), 4)
     assert rows_of(store.read_arrow()) == [(7, "q"), (7, "q")]
     assert rows_of_sorted(store, AsOf(arrival=4)) == STATES[4]
+
+
+def test_a_load_writes_only_what_is_different(store: ViewStore) -> None:
+    """Rows that stay are where they were; the change feed tells the difference, also when nothing is left."""
+    store.load(ab((1, "x", 2), (2, "y", 1), (3, "z", 1)), {"s": 1}, (1, 1), 1)
+    (before,) = store.log.state().files
+    store.load(ab((1, "x", 1), (3, "z", 1), (4, "w", 1), arrival=2), {"s": 2}, (2, 2), 2)
+    assert rows_of(changes_of(store.log, 2)) == [(1, "x", -1), (2, "y", -1), (4, "w", 1)]
+    assert (before in store.log.state().files, store.head.rows, store.head.live) == (True, 5, 3)
+    same = store.log.state().files
+    store.load(ab((1, "x", 1), (3, "z", 1), (4, "w", 1), arrival=3), {"s": 3}, (3, 3), 3)
+    assert (store.log.state().files, changes_of(store.log, 3).num_rows) == (same, 0)
+    store.load(None, {"s": 4}, (4, 4), 4)
+    assert (store.read_arrow().num_rows, store.log.state().files, store.head.live) == (0, {}, 0)
+
+
+def test_a_load_of_waiting_files_replaces_the_view(store: ViewStore) -> None:
+    """Rows that a Spark job has staged are put in place of those that are there, not beside them."""
+    three_batches(store)
+    staged = store.stage(ab((1, "x", 1), (7, "q", 1)), 5)
+    store.load(staged, {"s": 20}, (5, 5), 4)
+    assert rows_of(store.read_arrow()) == [(1, "x"), (7, "q")]
+    told = {(row["a"], row["_weir_weight"]) for row in changes_of(store.log, 4).to_pylist()}
+    assert told == {(3, -1), (4, -1), (7, 1)}
 
 
 def test_a_load_of_several_arrivals_has_no_states_between(store: ViewStore) -> None:
@@ -152,67 +167,45 @@ def test_an_append_between_the_look_and_the_commit_is_noticed(
 ) -> None:
     """A writer that is overtaken after it has written its files gives up and leaves no file behind."""
     other = ViewStore.open(store.place.uri)
-    stage = store._files_of
+    stage = store._staged
 
     def overtaken(*arguments: object) -> object:
         files = stage(*arguments)  # type: ignore[arg-type]
         other.append(ab((5, "o", 1)), {"s": 5}, (1, 1), 1)
         return files
 
-    monkeypatch.setattr(store, "_files_of", overtaken)
+    monkeypatch.setattr(store, "_staged", overtaken)
     with pytest.raises(WriterConflict):
-        store.append(ab((1, "x", 1)), {"s": 1}, (1, 1), 1)
+        store.append(ab((1, "x", 1), (6, "y", -1)), {"s": 1}, (1, 1), 1)
     assert rows_of(other.read_arrow()) == [(5, "o")]
-    assert len([name for name in store.place.listing("log") if name.endswith(".parquet")]) == 1
+    assert data_files(store) == list(other.log.state().files)
 
 
-@pytest.mark.parametrize("level", ["net", "fold"])
-def test_compaction_goes_on_top_of_an_append_that_came_meanwhile(
-    store: ViewStore, monkeypatch: pytest.MonkeyPatch, level: str
-) -> None:
-    """The compaction's commit carries the append's positions, and the appended rows stay."""
-    three_batches(store)
-    beside = ViewStore.open(store.place.uri)
-    commit = DeltaLog.commit
-    calls: list[int] = []
+def test_of_two_writers_at_the_last_moment_one_commits(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit is put where none is yet: who comes second has written nothing, and leaves no file behind."""
+    store.append(ab((1, "x", 1)), {"s": 1}, (1, 1), 1)
+    other, put = ViewStore.open(store.place.uri), Place.put_if_absent
 
-    def late(log: DeltaLog, *arguments: object) -> int:
-        if log is beside.log and not calls:
-            calls.append(1)
-            store.append(ab((8, "w", 1), (1, "x", -1), arrival=5), {"s": 30}, (5, 5), 4)
-        return commit(log, *arguments)  # type: ignore[arg-type]
+    def first_the_other(place: Place, content: bytes, name: str) -> bool:
+        monkeypatch.setattr(Place, "put_if_absent", put)
+        other.append(ab((5, "o", 1), arrival=2), {"s": 5}, (2, 2), 2)
+        return put(place, content, name)
 
-    monkeypatch.setattr(DeltaLog, "commit", late)
-    assert getattr(beside, level)() == 5
-    assert (store.positions(), store.head.last_arrival, store.head.transaction) == ({"s": 30, "t": "p2"}, 5, 4)
-    assert rows_of_sorted(store, AsOf()) == [(3, None), (4, "z"), (8, "w")]
+    monkeypatch.setattr(Place, "put_if_absent", first_the_other)
+    with pytest.raises(WriterConflict, match="transaction 2 is there, this one had last seen 1"):
+        store.append(ab((1, "x", -1), (2, "y", 1), arrival=2), {"s": 2}, (2, 2), 2)
+    assert rows_of(other.read_arrow()) == [(1, "x"), (5, "o")]
+    assert sorted(data_files(store)) == sorted(other.log.state().files)
 
 
-def test_of_two_compactions_one_wins_and_the_other_does_nothing(
-    store: ViewStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files are exchanged once only."""
-    three_batches(store)
-    beside = ViewStore.open(store.place.uri)
-    write = store._rewrite
-
-    def first_the_other(kind: str, folders: tuple[str, ...], engine: object) -> int | None:
-        def slow(state: object, arrival: int) -> object:
-            written = engine(state, arrival)  # type: ignore[operator]
-            assert beside.fold() == 4
-            return written
-
-        return write(kind, folders, slow)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(store, "_rewrite", first_the_other)
-    assert store.net() is None
-    assert rows_of_sorted(store, AsOf()) == STATES[4]
+def data_files(store: ViewStore) -> list[str]:
+    return [name for name in store.place.listing() if not name.startswith("_delta_log/")]
 
 
 def test_what_is_forgotten_is_refused_by_name(store: ViewStore) -> None:
     """Older states name the oldest one left; the kept ones read as before, and their files are all there."""
     three_batches(store)
-    store.fold()
+    store.compact()
     store.append(ab((5, "v", 1), arrival=5), {"s": 40}, (5, 5), 4)
     assert store.forget(AsOf(version=4)) != []
     for gone in (AsOf(version=3), AsOf(arrival=3), AsOf(positions={"s": 10})):
@@ -226,24 +219,47 @@ def test_what_is_forgotten_is_refused_by_name(store: ViewStore) -> None:
 
 
 def test_history_tells_each_version(store: ViewStore) -> None:
-    """Versions, kinds, positions, arrivals, rows and bytes."""
+    """Versions, kinds, positions, arrivals, visible rows, and the rows of the files that each has added: also of those
+    of which only some are gone."""
     three_batches(store)
-    store.net()
-    told = [(r.version, r.kind, r.arrivals, r.rows, r.bytes > 0) for r in store.history()]
+    store.compact()
+    told = [(r.version, r.kind, r.arrivals, r.live, r.rows, r.bytes > 0) for r in store.history()]
     assert told == [
-        (0, "create", None, 0, False), (1, "append", (1, 1), 2, True), (2, "append", (2, 2), 2, True),
-        (3, "append", (3, 4), 2, True), (4, "net", None, 3, True),
+        (0, "create", None, 0, 0, False), (1, "append", (1, 1), 3, 3, True), (2, "append", (2, 2), 3, 4, True),
+        (3, "append", (3, 4), 3, 4, True), (4, "rewrite", None, 3, 3, True),
     ]  # fmt: skip
 
 
-def test_opening_stays_cheap_with_many_versions(store: ViewStore) -> None:
+def test_opening_stays_cheap_with_many_versions(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are made on the way, and a table that has lost the commits before one opens from it."""
+    monkeypatch.setattr(delta_log, "CHECKPOINT_EVERY", 20)
     for number in range(1, 64):
         store.append(None, {"s": number}, (number, number), number)
+    assert checkpoints(store) == [20, 40, 60]
     store.forget(AsOf(version=60))
-    assert [p.name[:20] for p in Path(store.place.uri, "_delta_log").glob("*.checkpoint.parquet")] == [f"{60:020}"]
+    assert checkpoints(store) == [60]
     fresh = ViewStore.open(store.place.uri)
     assert (fresh.head.version, fresh.positions(), fresh.log.versions()) == (63, {"s": 63}, [60, 61, 62, 63])
+
+
+def test_a_checkpoint_keeps_the_vectors(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is gone stays gone, and what is brought and taken after it is right: tiny vectors and large ones."""
+    monkeypatch.setattr(delta_log, "CHECKPOINT_EVERY", 3)
+    odd = [(number, "x", -1) for number in range(1, 2000, 2)]
+    store.append(ab(*((number, "x", 1) for number in range(2000))), {}, (1, 1), 1)
+    store.append(ab((5000, "y", 1), (5001, "y", 1), arrival=2), {}, (2, 2), 2)
+    store.append(ab(*odd, (5000, "y", -1), arrival=3), {}, (3, 3), 3)
+    store.forget(AsOf(version=3))
+    fresh = ViewStore.open(store.place.uri)
+    assert (fresh.log.versions(), checkpoints(store)) == ([3], [3])
+    assert fresh.log.state() == store.log.state()
+    assert sorted(file.gone for file in fresh.log.state().files.values()) == [1, 1000]
+    fresh.append(ab((0, "x", -1), (5001, "y", -1), arrival=4), {}, (4, 4), 4)
+    assert rows_of(fresh.read_arrow()) == [(number, "x") for number in range(2, 2000, 2)]
+
+
+def checkpoints(store: ViewStore) -> list[int]:
+    return sorted(int(path.name[:20]) for path in Path(store.place.uri, "_delta_log").glob("*.checkpoint.parquet"))
 
 
 def test_arrivals_only_go_forward(store: ViewStore) -> None:
@@ -288,7 +304,7 @@ def test_a_commit_carries_notes(store: ViewStore) -> None:
     """The writer's own words about a state are in the history; a compaction, which leaves it as it is, keeps them."""
     store.load(ab((1, "x", 1)), {"s": 1}, (1, 1), 1, notes={"strategy": "recompute", "reason": "first load"})
     store.append(ab((1, "x", 1), arrival=2), {"s": 2}, (2, 2), 2, notes={"strategy": "sweep"})
-    store.net()
+    store.compact()
     told = [dict(record.notes) for record in ViewStore.open(store.place.uri).history()]
     assert told == [{}, {"strategy": "recompute", "reason": "first load"}, {"strategy": "sweep"}, {"strategy": "sweep"}]
 

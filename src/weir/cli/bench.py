@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from weir.algebra.errors import WeirError
 from weir.cli.soak import soak
+from weir.cli.terminal import print_lines
 
 bench_app = typer.Typer(
     help="Measure: the papers' figures, the simulator, the sources, the engine.", no_args_is_help=True
@@ -135,6 +136,16 @@ def sources(
     sizes = benchmark.QUICK if quick else benchmark.SourceSizes()
     results = list(benchmark.measure(kind or (), sizes))
     _tell(as_json, benchmark.document(results, sizes), [benchmark.table(results), *benchmark.notes(results)])
+
+
+@bench_app.command()
+def versions(as_json: OnlyJson = False, quick: Quick = False) -> None:
+    """What opening, reading and committing cost after a hundred and after a hundred thousand versions."""
+    from weir.bench.product import versions as benchmark
+
+    told: Callable[[str], None] = (lambda _: None) if as_json else lambda line: print_lines([line])
+    ages = benchmark.measure(benchmark.QUICK if quick else benchmark.MARKS, told)
+    _tell(as_json, benchmark.document(ages), [benchmark.table(ages)])
 
 
 @bench_app.command()

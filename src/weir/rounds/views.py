@@ -239,9 +239,11 @@ class MaintainedView:
         return self.auxiliary[name]
 
     def _fitting(self, schema: Schema, *names: str) -> ViewStore:
-        """The table that is there, if it can be opened and its columns are these; else a new one."""
+        """The table that is there, if it can be opened and its columns are these; else a new one. Who is told to load it
+        again may have found something wrong with it: then its files must all be there, too.
+        """
         try:
-            found = self.tables.open(*names)
+            found = self.tables.open_whole(*names) if self.anew else self.tables.open(*names)
         except Damaged:
             if self.loaded and not self.anew:
                 raise

@@ -14,6 +14,7 @@ from weir.warehouse.delta_log import State
 from weir.warehouse.statistics import DataFile
 
 FULL = 1_000_000  # rows of a file that is not merged with others
+STEP = 8  # a file with less than so many times the rows of another is of about its size
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Limits:
         sizes = defaultdict[int, list[DataFile]](list)
         for file in state.files.values():
             if file.live < FULL:
-                sizes[int(log(max(file.live, 1), self.files))].append(file)
+                sizes[int(log(max(file.live, 1), STEP))].append(file)
         crowded = [size for size, files in sizes.items() if len(files) > self.files]
         return sizes[min(crowded)] if crowded else []
 

@@ -59,8 +59,9 @@ class _Wanted:
 class Preparation:
     """Makes a delta ready to be committed after one state."""
 
-    def __init__(self, stager: Stager, state: State, index: RowIndex) -> None:
+    def __init__(self, stager: Stager, state: State, index: RowIndex, arrival: int) -> None:
         self._stager, self._place, self._state, self._index = stager, stager.place, state, index
+        self._arrival = arrival  # that the batch ends with
         self._arrow = arrow_schema(stager.schema)
         self._made: list[str] = []
 
@@ -112,7 +113,7 @@ class Preparation:
 
     def _of(self, part: StagedPart, rows: Numbers) -> pa.Table:
         assert part.changes is not None
-        return self._place.read_rows(part.changes.name, rows + part.changes.rows - part.taken, self._stager.names)
+        return self._place.read_rows(part.changes.name, rows + part.changes.rows - part.taken, self._arrow)
 
     # -- what becomes of it --------------------------------------------------------------------------------------------
 
@@ -198,6 +199,6 @@ class Preparation:
         return rows.append_column(CHANGE, pa.repeat(pa.scalar(INSERT), rows.num_rows))
 
     def _write(self, rows: pa.Table, folder: str) -> DataFile:
-        file = self._stager.write_file(rows, folder)
+        file = self._stager.write_file(rows, folder, self._arrival)
         self._made.append(file.name)
         return file

@@ -98,6 +98,13 @@ def stored_arrow(schema: Schema) -> pa.Schema:
     return arrow_schema(stored_schema(schema))
 
 
+def telling(schema: pa.Schema, arrival: int) -> pa.Schema:
+    """The columns of a file that says, where only Weir looks, up to which arrival its table had come: whoever has lost
+    the log still knows it.
+    """
+    return schema.with_metadata({ARRIVAL: str(arrival)})
+
+
 def fit(table: pa.Table, schema: Schema) -> pa.Table:
     """The view's columns of a batch in the declared types, with one representative per value (no -0.0, one NaN)."""
     wanted = arrow_schema(schema)

@@ -69,9 +69,15 @@ class Committer:
         if head.owed or any(part.taken for part in staged.parts):
             self.index.follow(state)
         owed = "" if record.kind == LOAD else head.owed
-        return Preparation(self.stager(), state, self.index).prepare(staged, owed, record.exact)
+        preparation = Preparation(self.stager(), state, self.index, record.last_arrival)
+        return preparation.prepare(staged, owed, record.exact)
 
     def _note(self, prepared: Prepared, version: int) -> None:
-        """The index learns of the new files, and what the commit does not name goes."""
-        self.index.adopt(prepared.runs, self.log.state(version))
+        """The index learns of the new files, and what the commit does not name goes. The commit stands: an index that
+        could not be written, or a log that could not be read just now, is no reason to say that it failed.
+        """
+        try:
+            self.index.adopt(prepared.runs, self.log.state(version))
+        except StoreError:
+            self.index = RowIndex(self.stager())
         self.log.place.discard(prepared.unused)

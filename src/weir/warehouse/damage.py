@@ -39,7 +39,7 @@ def why_unreadable(place: Place, problem: object) -> StoreError:
 
 def _no_table(place: Place, problem: object) -> StoreError:
     if rows := leftovers(place):
-        return place.damaged(f"its log, the folder {LOG}, is gone; {len(rows)} other files of it are left")
+        return place.damaged(f"its log, the folder {LOG}, is gone; {len(rows)} files of it are left")
     return NotAView(
         f"'{place.uri}' is not a Delta table that can be read: {first_line(problem)}. "
         f"Create the view there, or correct the path."
@@ -68,6 +68,8 @@ def _faults_of_log(place: Place) -> Iterator[str]:
     checkpoints = numbered(names, CHECKPOINT)
     for version in commits:
         yield from _fault_of_commit(place, commits[version])
+    if 0 not in commits:
+        yield from _fault_of_hint(place, names, checkpoints)
     yield from _missing_commits(commits, max(checkpoints, default=-1) + 1)
     for name in checkpoints.values():
         if (problem := _parquet_problem(place, name)) is not None:
@@ -138,7 +140,10 @@ def check_files(place: Place, files: Iterable[DataFile]) -> None:
     """Refuses a state of which a file is missing or has not the size that its commit says."""
     held = list(files)
     wanted = {file.name: file.size for file in held}
-    vectors = {file.vector.file for file in held if file.vector is not None and file.vector.file is not None}
+    vectors = dict[str, int]()  # how long their files must be at least
+    for vector in (file.vector for file in held if file.vector is not None):
+        if vector.file is not None:
+            vectors[vector.file] = max(vectors.get(vector.file, 0), vector.end)
     try:
         sizes = place.sizes([*wanted, *vectors])
     except OSError as problem:
@@ -148,6 +153,8 @@ def check_files(place: Place, files: Iterable[DataFile]) -> None:
             raise place.damaged(f"{name} is missing")
         if size != wanted.get(name, size):
             raise place.damaged(f"{name} has {size} bytes, its commit says {wanted[name]}")
+        if size < vectors.get(name, 0):
+            raise place.damaged(f"{name} is cut off: it has {size} bytes, its vectors need {vectors[name]}")
 
 
 def _parquet_problem(place: Place, name: str) -> str | None:
@@ -187,6 +194,8 @@ def _told_by_rows(place: Place, name: str) -> int:
     try:
         with place.files.open_input_file(name) as source:
             footer = pq.ParquetFile(source).metadata
+        if (told := (footer.metadata or {}).get(ARRIVAL.encode())) is not None:
+            return int(told)
         at = footer.schema.names.index(ARRIVAL)
         bounds = [footer.row_group(group).column(at).statistics for group in range(footer.num_row_groups)]
         return max((int(each.max) for each in bounds if each is not None and each.has_min_max), default=0)

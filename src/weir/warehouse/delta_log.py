@@ -24,10 +24,10 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.warehouse.columns import stored_arrow
-from weir.warehouse.damage import CHECKPOINT, HINT, numbered, parsed_commit, why_unreadable
+from weir.warehouse.damage import CHECKPOINT, COMMIT, HINT, numbered, parsed_commit, why_unreadable
 from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.place import LOG, Place
-from weir.warehouse.record import CREATE, Record
+from weir.warehouse.record import CREATE, REWRITE, Record
 from weir.warehouse.statistics import DataFile, with_vector
 from weir.warehouse.vectors import Vector
 
@@ -35,6 +35,7 @@ APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
 OUR_LAYOUT = "3"
 CHECKPOINT_EVERY = 100  # versions; opening a table reads the last checkpoint and what came after it
+AT_THE_LATEST = 1000  # versions after which the writer writes one itself, where nobody cares for the table
 CONFIGURATION = {
     "delta.enableDeletionVectors": "true",
     "delta.enableChangeDataFeed": "true",
@@ -109,6 +110,7 @@ class DeltaLog:
         if configuration.get(LAYOUT) != OUR_LAYOUT:
             raise _not_ours(place, configuration.get(LAYOUT))
         self.schema = Schema.parse(configuration[COLUMNS])
+        self._columns = _columns(_delta_schema(self.schema))
         self.identity = str(metadata["id"])  # Delta's own; a table made anew at the same place has another
         self.hash_bits = int(configuration[HASH_BITS])
         self.arrow = stored_arrow(self.schema)
@@ -175,12 +177,22 @@ class DeltaLog:
             return record
         if not info and _is_ours(actions):
             raise self.place.damaged(f"{commit_name(version)} has lost its line commitInfo")
-        if version > 0 and not _changes_rows(actions):
-            return replace(self.record(version - 1), version=version)
+        if version > 0 and not _changes_rows(actions) and all(map(self._is_as_before, actions)):
+            before = self.record(version - 1)
+            return replace(before, version=version, kind=REWRITE, arrivals=None, steps=(), inside=())
         raise Damaged(
             f"version {version} of the table at '{self.place.uri}' was not written by Weir (operation "
             f"{info.get('operation', 'unknown')}): its rows are not the view's any more, and Weir writes nothing to it"
         )
+
+    def is_ours(self, version: int) -> bool:
+        """Whether its commit itself says what is known of the view."""
+        return any(APPLICATION in action.get("commitInfo", {}) for action in self.actions(version))
+
+    def _is_as_before(self, action: Action) -> bool:
+        """Whether what the table says of itself, where it is said anew, leaves columns and layout as they are."""
+        told = action.get("metaData")
+        return told is None or (_columns(told["schemaString"]) == self._columns and str(told["id"]) == self.identity)
 
     def actions(self, version: int) -> list[Action]:
         name = commit_name(version)
@@ -194,10 +206,13 @@ class DeltaLog:
             raise self.place.damaged(f"{name} {problem}") from problem
 
     def versions(self) -> list[int]:
-        """The versions whose commits are kept, oldest first."""
-        names = [name.rpartition("/")[2] for name in self.place.listing(LOG)]
-        commits = [name for name in names if len(name) == 25 and name.endswith(".json") and name[:20].isdigit()]
-        return sorted(int(name[:20]) for name in commits)
+        """The versions whose commits are kept, oldest first. Commits before the first checkpoint of a log without its
+        first commit are what a killed ``forget`` has left: no state can be made of them.
+        """
+        names = self.place.listing(LOG)
+        commits, checkpoints = sorted(numbered(names, COMMIT)), numbered(names, CHECKPOINT)
+        first = 0 if 0 in commits else min(checkpoints, default=0)
+        return [version for version in commits if version >= first]
 
     def state(self, version: int | None = None) -> State:
         """The files of a version; None is the newest."""
@@ -233,15 +248,21 @@ class DeltaLog:
             if taken and self.record(expected + 1).token != marked.token:
                 raise Outrun
             self._state = brought_forward(self._state, actions)
-            self._checkpoint(expected + 1)
+        if (expected + 1) % AT_THE_LATEST == 0:
+            self.checkpoint()
         return expected + 1
 
-    def _checkpoint(self, version: int) -> None:
-        if version % CHECKPOINT_EVERY == 0:
-            try:
-                open_table(self.place, version).create_checkpoint()
-            except (DeltaError, OSError, StoreError):
-                return  # a checkpoint only saves time: the commit stands, and the next checkpoint covers this one
+    def is_checkpoint_due(self) -> bool:
+        last = max(_last_checkpoint(self.place) or {0: ""})
+        return self.latest() - last >= CHECKPOINT_EVERY
+
+    def checkpoint(self) -> bool:
+        """It only saves time: where it cannot be written the commits stand, and a later one covers this one."""
+        try:
+            open_table(self.place, self.latest()).create_checkpoint()
+        except (DeltaError, OSError, StoreError):
+            return False
+        return True
 
 
 # -- replaying ---------------------------------------------------------------------------------------------------------
@@ -274,8 +295,10 @@ def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[st
         try:
             actions = parsed_commit(place.read_bytes(name))
         except FileNotFoundError:
-            if version is None and state.version >= 0:
+            if version is None and state.version >= 0 and _is_last(place, state.version):
                 break
+            if version is None and place.exists(name):
+                continue  # it has come just now
             raise
         except ValueError as problem:
             raise place.damaged(f"{name} {problem}") from problem
@@ -284,6 +307,11 @@ def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[st
     if metadata is None:
         raise place.damaged(f"{commit_name(0)} does not say what the table is")
     return state, metadata
+
+
+def _is_last(place: Place, version: int) -> bool:
+    """Whether there is no later commit: a hole in the log is not its end."""
+    return max(numbered(place.listing(LOG), COMMIT), default=version) <= version
 
 
 def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[str, Any] | None]:
@@ -295,7 +323,10 @@ def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[
     if not usable:
         return State(-1, {}), None
     newest = max(usable)
-    table = place.read_table(found[newest], ["add", "metaData"])
+    try:
+        table = place.read_table(found[newest], ["add", "metaData"])
+    except Damaged as problem:
+        raise why_unreadable(place, problem) from problem
     adds = [told for told in table.column("add").drop_null().to_pylist() if told]
     metadata = next(told for told in table.column("metaData").drop_null().to_pylist() if told)
     files = {file.name: file for file in map(_file, adds)}
@@ -314,7 +345,16 @@ def _last_checkpoint(place: Place) -> dict[int, str] | None:
 
 def _changes_rows(actions: Sequence[Action]) -> bool:
     touched = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
-    return any(told.get("dataChange", True) for told in touched) or any("metaData" in action for action in actions)
+    return any(told.get("dataChange", True) for told in touched)
+
+
+def _columns(schema: str) -> list[tuple[Any, ...]]:
+    """What of Delta's schema must not change; a comment may."""
+    return [(field["name"], field["type"], field["nullable"]) for field in json.loads(schema)["fields"]]
+
+
+def _delta_schema(schema: Schema) -> str:
+    return str(deltalake.Schema.from_arrow(arrow_schema(schema)).to_json())
 
 
 def _is_ours(actions: Sequence[Mapping[str, Any]]) -> bool:
@@ -330,12 +370,11 @@ def _info(record: Record, now: int) -> Action:
 
 
 def _metadata(schema: Schema, name: str, ours: Mapping[str, str]) -> Action:
-    columns = deltalake.Schema.from_arrow(arrow_schema(schema)).to_json()
     return {
         "id": str(uuid.uuid4()),
         "name": name,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": columns,
+        "schemaString": _delta_schema(schema),
         "partitionColumns": [],
         "configuration": {**CONFIGURATION, **ours},
         "createdTime": int(time.time() * 1000),

@@ -50,16 +50,17 @@ def run_of(hashes: Mapping[str, Numbers]) -> Run:
 
 
 def merged(runs: Sequence[Run], wanted: frozenset[str]) -> Run:
-    """Several as one, without the files that are not wanted."""
-    names = tuple(name for run in runs for name in run.names if name in wanted)
-    numbers = {name: number for number, name in enumerate(names)}
-    parts = []
+    """Several as one, with every file once, and without those that are not wanted."""
+    numbers, parts = dict[str, int](), []
     for run in runs:
-        renumbered = np.array([numbers.get(name, -1) for name in run.names], dtype=np.int64)[run.file]
+        fresh = [name for name in run.names if name in wanted and name not in numbers]
+        mine = {name: len(numbers) + number for number, name in enumerate(fresh)}
+        numbers |= mine
+        renumbered = np.array([mine.get(name, -1) for name in run.names], dtype=np.int64)[run.file]
         kept = renumbered >= 0
         parts.append((run.hash[kept], renumbered[kept].astype(np.uint32), run.row[kept]))
     hashes, files, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return _sorted(names, hashes, files, rows)
+    return _sorted(tuple(numbers), hashes, files, rows)
 
 
 def _sorted(names: tuple[str, ...], hashes: Numbers, files: Numbers, rows: Numbers) -> Run:

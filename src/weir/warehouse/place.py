@@ -118,7 +118,7 @@ class Place:
         while (batch := self._reading(name, lambda: next(parts, None))) is not None:
             yield batch
 
-    def read_rows(self, name: str, rows: Any, columns: list[str]) -> pa.Table:
+    def read_rows(self, name: str, rows: Any, schema: pa.Schema) -> pa.Table:
         """Some rows of a file, given by ascending numbers; of its row groups only those that hold them are read."""
 
         def read() -> pa.Table:
@@ -130,7 +130,8 @@ class Place:
             before = ends - np.asarray(sizes, dtype=np.int64)  # rows of the file before each group
             begins = np.cumsum([0, *(sizes[group] for group in groups)])[:-1]  # of each group among those read
             places = rows - before[owners] + begins[np.searchsorted(groups, owners)]
-            return file.read_row_groups(groups.tolist(), columns=columns).take(pa.array(places))
+            read = file.read_row_groups(groups.tolist(), columns=schema.names)
+            return read.select(schema.names).cast(schema).take(pa.array(places))
 
         return self._reading(name, read)
 

@@ -28,6 +28,8 @@ GRACE = timedelta(hours=1)
 
 def forget(log: DeltaLog, before: AsOf) -> list[str]:
     oldest, _ = find_version(log, before)
+    while not log.is_ours(oldest):  # another tool's commit says nothing of the view: the one before it stays, too
+        oldest -= 1
     stale = [version for version in log.versions() if version < oldest]
     if not stale:
         return []

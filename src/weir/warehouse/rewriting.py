@@ -18,6 +18,7 @@ from pyroaring import BitMap
 from weir.algebra.arrow_types import arrow_schema
 from weir.points import COMPACTING, reach
 from weir.warehouse.care import FULL, Limits
+from weir.warehouse.columns import telling
 from weir.warehouse.committing import Committer
 from weir.warehouse.delta_log import Change, DeltaLog, Outrun, State
 from weir.warehouse.errors import StoreError
@@ -50,14 +51,16 @@ class _Written:
 
 
 def care(table: Committer, limits: Limits) -> list[str]:
-    """What has grown past its limit. What was done: "merge", "purge", "index"."""
+    """What has grown past its limit. What was done: "merge", "purge", "index", "checkpoint"."""
     done = []
     for name, chosen in (("merge", limits.to_merge), ("purge", limits.to_purge)):
         state = table.log.state()
-        if (files := chosen(state)) and rewrite(table.log, table.stager(), state, files) is not None:
+        if (files := chosen(state)) and rewrite(table.log, table.stager(), files) is not None:
             done.append(name)
     if table.tidy():
         done.append("index")
+    if table.log.is_checkpoint_due() and table.log.checkpoint():
+        done.append("checkpoint")
     return done
 
 
@@ -66,55 +69,71 @@ def compact(table: Committer) -> int | None:
     state = table.log.state()
     small = [file for file in state.files.values() if file.live < FULL]
     files = [file for file in state.files.values() if file.gone or (file in small and len(small) > 1)]
-    return rewrite(table.log, table.stager(), state, files) if files else None
+    return rewrite(table.log, table.stager(), files) if files else None
 
 
-def rewrite(log: DeltaLog, stager: Stager, state: State, files: Sequence[DataFile]) -> int | None:
+def rewrite(log: DeltaLog, stager: Stager, files: Sequence[DataFile]) -> int | None:
     """The version; None: somebody else was faster."""
     reach(COMPACTING)
-    written = list(_write(stager, files))
-    reach(COMPACTING)
+    written = list[_Written]()
     try:
-        version = _exchange(log, state, files, written)
+        written.extend(_write(stager, files, log.head().last_arrival))
+        reach(COMPACTING)
+        version = _exchange(log, files, written)
     except StoreError:
-        version = None
+        _take_back(log, written)
         raise
-    finally:
-        if version is None:
-            log.place.discard(name for each in written for name in (each.file.name, each.run) if name)
+    if version is None:
+        _take_back(log, written)
     reach(COMPACTING)
     return version
+
+
+def _take_back(log: DeltaLog, written: Sequence[_Written]) -> None:
+    log.place.discard(name for each in written for name in (each.file.name, each.run) if name)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _write(stager: Stager, files: Sequence[DataFile]) -> Iterator[_Written]:
+def _write(stager: Stager, files: Sequence[DataFile], arrival: int) -> Iterator[_Written]:
     """The visible rows, in as many files as they need."""
     full: list[_Origin] = []
     for file in files:
         rows = visible_rows(stager.place, file)
         if full and sum(len(origin.rows) for origin in full) + len(rows) > FULL:
-            yield _write_one(stager, full)
+            yield _write_one(stager, full, arrival)
             full = []
         if len(rows):
             full.append(_Origin(file, rows))
     if full:
-        yield _write_one(stager, full)
+        yield _write_one(stager, full, arrival)
 
 
-def _write_one(stager: Stager, origins: Sequence[_Origin]) -> _Written:
-    place, name, hashes = stager.place, stager.place.new_name(ROWS), []
-    writer = place.parquet_writer(name, arrow_schema(stager.schema))
+def _write_one(stager: Stager, origins: Sequence[_Origin], arrival: int) -> _Written:
+    place, name = stager.place, stager.place.new_name(ROWS)
+    try:
+        hashes = _copy(stager, origins, name, arrival)
+        file = describe_file(place, name)
+        run = store_run(place, run_of({name: hashes})).stored if len(hashes) >= LARGE else ""
+    except StoreError:
+        place.discard([name])
+        raise
+    return _Written(file, origins, run)
+
+
+def _copy(stager: Stager, origins: Sequence[_Origin], name: str, arrival: int) -> Numbers:
+    """Writes the rows, and returns their hashes."""
+    place, hashes = stager.place, []
+    schema = telling(arrow_schema(stager.schema), arrival)
+    writer = place.parquet_writer(name, schema)
     try:
         for table in _rows(stager, origins):
-            place.writing(partial(writer.write_table, table))
+            place.writing(partial(writer.write_table, table.cast(schema)))
             hashes.append(stager.hashes(table))
     finally:
         place.writing(writer.close)
-    file, together = describe_file(place, name), np.concatenate(hashes)
-    run = store_run(place, run_of({name: together})).stored if len(together) >= LARGE else ""
-    return _Written(file, origins, run)
+    return np.concatenate(hashes)
 
 
 def _rows(stager: Stager, origins: Sequence[_Origin]) -> Iterator[pa.Table]:
@@ -126,13 +145,13 @@ def _rows(stager: Stager, origins: Sequence[_Origin]) -> Iterator[pa.Table]:
             mine = origin.rows[first:last] - before
             before += batch.num_rows
             if len(mine):
-                yield pa.Table.from_batches([batch]).take(pa.array(mine)).cast(schema)
+                yield pa.Table.from_batches([batch]).select(schema.names).cast(schema).take(pa.array(mine))
 
 
 # -- committing --------------------------------------------------------------------------------------------------------
 
 
-def _exchange(log: DeltaLog, read: State, files: Sequence[DataFile], written: Sequence[_Written]) -> int | None:
+def _exchange(log: DeltaLog, files: Sequence[DataFile], written: Sequence[_Written]) -> int | None:
     while True:
         head = log.head()
         now = log.state(head.version)

@@ -1,9 +1,8 @@
-"""The 64-bit hash of a row's columns: Spark's ``xxhash64``, and the same computed on Arrow without Spark.
+"""The 64-bit hash of a row's columns, computed column by column on Arrow: xxHash, as Spark's ``xxhash64`` has it.
 
-Base files come from Spark, deltas from tasks and the driver; both must give one row the same hash. The columns are
-chained: each column's hash is the next one's seed, and NULL passes the seed on. A text or binary value goes in as its
-own hash, a number: so equal texts are hashed once, however many rows of a join repeat them. The hash only finds
-candidates: readers compare the columns too.
+The columns are chained: each column's hash is the next one's seed, and NULL passes the seed on. A text or binary value
+goes in as its own hash, a number: so equal texts are hashed once, however many rows of a join repeat them. The hash
+only finds candidates: who looks for a row compares the columns too (``taking.py``).
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from weir.algebra.quoting import backquoted
-from weir.algebra.types import MAX_PRECISION, Schema
+from weir.algebra.types import MAX_PRECISION
 
 SEED = 42
 P1, P2, P3, P4, P5 = (
@@ -26,12 +24,6 @@ P1, P2, P3, P4, P5 = (
     )
 )  # fmt: skip
 Words = Any  # a numpy array of 64-bit words
-
-
-def spark_hash(schema: Schema) -> str:
-    """The hash of a row, in Spark SQL."""
-    columns = [(backquoted(column.name), column.type.name in ("string", "binary")) for column in schema]
-    return f"xxhash64({', '.join(f'xxhash64({name})' if text else name for name, text in columns)})"
 
 
 def row_hashes(table: pa.Table, bits: int = 64) -> pa.Array:

@@ -13,7 +13,7 @@ batch, unless all of them are its last one's. A large part's hashes are written 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.spark.arrow_bag import added_up
-from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT, fit, integers, stored_arrow
-from weir.warehouse.errors import BadColumns
+from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT, fit, integers, stored_arrow, telling
+from weir.warehouse.errors import BadColumns, StoreError
 from weir.warehouse.index_runs import LARGE, write_run
 from weir.warehouse.place import OURS, Place
 from weir.warehouse.row_hash import row_hashes
@@ -111,9 +111,13 @@ class Stager:
 
     def write(self, table: pa.Table) -> Staged:
         """The view's columns, with WEIGHT (else 1) and ARRIVAL (else the stager's). No rows, no file."""
-        stored = netted(self.stored(table))
-        part = StagedPart(inside=self._write_inside(stored))
-        part = self._write_change(over_arrivals(stored), part)
+        stored, part = netted(self.stored(table)), StagedPart()
+        try:
+            for written in self._written(stored):
+                part = written
+        except StoreError:
+            self.place.discard(part.names)
+            raise
         return Staged((part,)) if part.names else Staged()
 
     def stored(self, batch: pa.Table) -> pa.Table:
@@ -129,6 +133,21 @@ class Stager:
         hashes = row_hashes(columns, self.hash_bits)
         return pa.table([*columns.columns, weights, arrivals, hashes], schema=stored_arrow(self.schema))
 
+    def _written(self, stored: pa.Table) -> Iterator[StagedPart]:
+        """The part after each of its files."""
+        yield (part := StagedPart(inside=self._write_inside(stored)))
+        change, last = over_arrivals(stored), _greatest(stored.column(ARRIVAL))
+        weights = change.column(WEIGHT).to_numpy()
+        brought, taken = (_repeated(change, np.maximum(times, 0)) for times in (weights, -weights))
+        if brought.num_rows:
+            file, hashes = self.write_file(brought.select(self.names), ROWS, last), brought.column(HASH).to_numpy()
+            yield (part := replace(part, brought=file, brought_hashes=hashes))
+            if len(hashes) >= LARGE:
+                yield (part := replace(part, run=write_run(self.place, {file.name: hashes}), brought_hashes=None))
+        if taken.num_rows:
+            changes = self.write_file(self._changes(brought, taken), CHANGES, last)
+            yield replace(part, changes=changes, taken_hashes=taken.column(HASH).to_numpy())
+
     def _write_inside(self, stored: pa.Table) -> str:
         """The signed rows by arrival, unless all came with the last one."""
         arrivals = stored.column(ARRIVAL).to_numpy()
@@ -137,24 +156,6 @@ class Stager:
         name = self.place.new_name(STEPS)
         self.place.write_parquet(stored.drop_columns([HASH]), name)
         return name
-
-    def _write_change(self, stored: pa.Table, part: StagedPart) -> StagedPart:
-        """What the batch changes in all."""
-        weights = stored.column(WEIGHT).to_numpy()
-        brought, taken = (_repeated(stored, np.maximum(times, 0)) for times in (weights, -weights))
-        part = self._write_brought(brought, part)
-        if not taken.num_rows:
-            return part
-        changes = self.write_file(self._changes(brought, taken), CHANGES)
-        return replace(part, changes=changes, taken_hashes=taken.column(HASH).to_numpy())
-
-    def _write_brought(self, brought: pa.Table, part: StagedPart) -> StagedPart:
-        if not brought.num_rows:
-            return part
-        file, hashes = self.write_file(brought.select(self.names), ROWS), brought.column(HASH).to_numpy()
-        if len(hashes) < LARGE:
-            return replace(part, brought=file, brought_hashes=hashes)
-        return replace(part, brought=file, run=write_run(self.place, {file.name: hashes}))
 
     def _changes(self, brought: pa.Table, taken: pa.Table) -> pa.Table:
         kinds = pa.array([INSERT, DELETE]).take(pa.array(np.repeat([0, 1], [brought.num_rows, taken.num_rows])))
@@ -165,9 +166,9 @@ class Stager:
     def names(self) -> list[str]:
         return list(self.schema.names)
 
-    def write_file(self, table: pa.Table, folder: str) -> DataFile:
+    def write_file(self, table: pa.Table, folder: str, arrival: int) -> DataFile:
         name = self.place.new_name(folder)
-        self.place.write_parquet(table, name)
+        self.place.write_parquet(table.cast(telling(table.schema, arrival)), name)
         return describe_file(self.place, name)
 
     def hashes_of(self, name: str) -> Hashes:
@@ -181,6 +182,10 @@ class Stager:
 def _repeated(stored: pa.Table, times: npt.NDArray[np.int64]) -> pa.Table:
     """Every row so many times."""
     return stored.take(pa.array(np.repeat(np.arange(len(times)), times)))
+
+
+def _greatest(arrivals: pa.ChunkedArray) -> int:
+    return int(pc.max(arrivals).as_py() or 0)
 
 
 def netted(stored: pa.Table) -> pa.Table:

@@ -241,19 +241,21 @@ class ViewStore:
         return Decided(deciding.path_to(self.place), self.log.identity, head.transaction, record, staged)
 
     def _staged(self, part: Follower, last: int) -> Staged:
-        if isinstance(part.batch, Staged):
+        if isinstance(part.batch, Staged) and part.kind != LOAD:
             return part.batch
+        stager = self.stager(last, last)
+        if isinstance(part.batch, Staged):  # what it brings again of what is taken here cancels in the commit
+            return part.batch + stager.write(arrow_difference(None, self.read_arrow(), self.schema))
         batch = self._difference(part.batch) if part.kind == LOAD else part.batch
         if batch is None:
             return Staged()
-        stager = self.stager(last, last)
         return stage_frame(stager, batch) if isinstance(batch, DataFrame) else stager.write(batch)
 
-    def _difference(self, batch: pa.Table | DataFrame | Staged | None) -> pa.Table | DataFrame | None:
+    def _difference(self, batch: pa.Table | DataFrame | None) -> pa.Table | DataFrame | None:
         """What makes these rows of the view's, with weights. Nothing is compared where the view has none."""
         state = self.log.state()
-        if not state.live or isinstance(batch, Staged):
-            return None if isinstance(batch, Staged) else batch
+        if not state.live:
+            return batch
         shown = Shown(state)
         if isinstance(batch, DataFrame):
             there = SparkReader(self.place, self.schema, batch.sparkSession).rows(shown)
@@ -290,7 +292,9 @@ class ViewStore:
     # -- care -------------------------------------------------------------------------------------------------------
 
     def care(self, limits: Limits = COMMON) -> list[str]:
-        """Rewrites what has grown past its limit, also beside a writer. What was done: "merge", "purge", "index"."""
+        """Does what is due, also beside a writer: no visible row changes. What was done: "merge", "purge", "index",
+        "checkpoint".
+        """
         return rewriting.care(self._committer, limits)
 
     def compact(self) -> int | None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.spark.arrow_keys import codes
 from weir.warehouse.index_runs import Numbers, Run
@@ -101,9 +102,9 @@ class Taker:
 
     def _fetched(self, found: Entries) -> pa.Table:
         """The rows at these places, which are in the order of files and rows."""
-        names = list(self._schema.names)
+        schema = arrow_schema(self._schema)
         parts = [
-            self._place.read_rows(found.names[number], found.row[found.file == number], names)
+            self._place.read_rows(found.names[number], found.row[found.file == number], schema)
             for number in np.unique(found.file)
         ]
         return pa.concat_tables(parts)

@@ -56,6 +56,11 @@ class Vector:
         folder, name = self.where[:-_UUID_TEXT], uuid.UUID(bytes=from_text(self.where[-_UUID_TEXT:])[:16])
         return f"{folder}/deletion_vector_{name}.bin" if folder else f"deletion_vector_{name}.bin"
 
+    @property
+    def end(self) -> int:
+        """Where it ends in its file, with its checksum."""
+        return (self.offset or 0) + 4 + self.size + 4
+
 
 def write_vectors(place: Place, rows: Mapping[str, BitMap]) -> dict[str, Vector]:
     """The vectors of some files, by the files' names: tiny ones inline, all others in one new file."""

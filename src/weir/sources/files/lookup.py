@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +17,9 @@ import pyarrow.dataset as ds
 
 from weir.algebra.arrow_types import arrow_schema, arrow_type
 from weir.algebra.catalog import Relation
+from weir.algebra.errors import TypeMismatch
 from weir.algebra.hops import Lookup
-from weir.algebra.types import Schema
+from weir.algebra.types import Schema, Type, Value, normalise
 from weir.sources.files.options import FilesOptions
 from weir.sources.files.plain import read_table
 from weir.sources.files.shapes import checked
@@ -134,11 +136,24 @@ def dataset(paths: Sequence[str], schema: Schema) -> Any:
 
 
 def _keys(lookup: Lookup, schema: Schema) -> dict[str, pa.Array]:
-    """Per key column the values asked for; NULL equals nothing, so no key with one is sent."""
+    """Per key column the values asked for. NULL equals nothing, nor does what the type of the column has no room for:
+    no key with one is looked for.
+    """
     assert lookup.keys is not None
-    rows = [row for row, _ in lookup.keys.keep(lookup.key_columns).items() if None not in row]
-    columns = zip(lookup.key_columns, zip(*rows, strict=True), strict=True) if rows else ()
-    return {name: pa.array(set(values), arrow_type(schema.type_of(name))) for name, values in columns}
+    types = [schema.type_of(name) for name in lookup.key_columns]
+    asked = (row for row, _ in lookup.keys.keep(lookup.key_columns).items())
+    rows = [found for row in asked if None not in (found := [*map(_of_type, row, types)])]
+    columns = zip(lookup.key_columns, types, zip(*rows, strict=True), strict=True) if rows else ()
+    return {name: pa.array(set(values), arrow_type(type_)) for name, type_, values in columns}
+
+
+def _of_type(value: Value, type_: Type) -> Value:
+    """The same value as a column of this type has it; None where it has none that is equal."""
+    whole = type_.is_integer and isinstance(value, Decimal) and value == value.to_integral_value()
+    try:
+        return normalise(int(value) if whole else value, type_)
+    except TypeMismatch:
+        return None
 
 
 def _sure(keys: Mapping[str, pa.Array]) -> Any:
