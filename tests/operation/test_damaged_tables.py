@@ -40,6 +40,10 @@ def rows_of(table: Path) -> Path:
     return Path(sorted(DeltaTable(table).file_uris())[0])
 
 
+def of_another_layout(first: Path) -> None:
+    first.write_text(first.read_text().replace('"weir.layout":"3"', '"weir.layout":"2"'))
+
+
 def auxiliary(table: Path) -> Path:
     return sorted((table.parent / "_auxiliary" / table.name).iterdir())[0]
 
@@ -51,6 +55,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {  # those that differ h
         r"its log, the folder _delta_log, is gone; \d+ files",
     ),
     "lost_rows": (lambda table: rows_of(table).unlink(), r"rows/\S+.parquet is missing"),
+    "older": (lambda table: of_another_layout(log_of(table)[0]), r"another version of Weir \(its layout is 2,"),
+    "changed": (lambda table: DeltaTable(table).delete("id = 1"), r"not written by Weir \(operation DELETE\)"),
     "parted": (lambda table: cut(log_of(auxiliary(table))[-1]), r"an auxiliary table of it: .* is cut off"),
     "parted_lost": (lambda table: shutil.rmtree(auxiliary(table)), r"an auxiliary table of it: .* is gone"),
     "first": (lambda table: cut(log_of(table)[-1]), r"view first: .*0002.json is cut off"),  # decides for "second"

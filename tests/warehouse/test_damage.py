@@ -16,12 +16,13 @@ from tests.warehouse.batches import AB, ab, batch, rows_of
 from tests.warehouse.test_bad_places import POWERLESS, run_limited
 from weir.rounds.views import ViewTables
 from weir.warehouse import delta_log
+from weir.warehouse import store as store_module
 from weir.warehouse.damage import last_known_arrival
 from weir.warehouse.errors import CannotRead, Damaged, NotAView, StoreError
 from weir.warehouse.feed import changes_of
 from weir.warehouse.following import Follower
 from weir.warehouse.place import Place
-from weir.warehouse.record import AsOf
+from weir.warehouse.record import LOAD, AsOf
 from weir.warehouse.store import ViewStore
 
 LAST = 23  # the newest version; version 20 has a checkpoint
@@ -159,7 +160,7 @@ def test_a_table_that_cannot_be_opened(table: Path, damage: str) -> None:
     ids=["missing", "cut"],
 )
 def test_a_file_with_rows(table: Path, harm: Callable[[Path], Any], wrong: str) -> None:
-    """The log is whole, so the table opens; a check finds the file, and whoever needs it names it."""
+    """The log is whole, so the table opens; a check finds the file, whoever needs it names it, a load mends it."""
     harm(sorted((table / "rows").iterdir())[0])
     store = ViewStore.open(table)
     with pytest.raises(Damaged, match=wrong):
@@ -169,12 +170,57 @@ def test_a_file_with_rows(table: Path, harm: Callable[[Path], Any], wrong: str) 
         store.read_arrow,
         store.compact,
         lambda: store.append(taken, {"s": 24}, (24, 24), 24),
-        lambda: store.load(ab((1, "y", 1), arrival=24), {"s": 30}, (24, 24), 24),
     ):
         with pytest.raises(Damaged, match=r"rows/\w+.parquet (is missing|cannot be read)"):
             act()
     assert store.head.version == LAST
     assert store.clean_orphans(timedelta(0)) == []
+    assert_mended_by_a_load(store, 24)
+
+
+def assert_mended_by_a_load(store: ViewStore, number: int) -> None:
+    """What was there cannot be compared: all of it goes. What has changed then is not told, for nobody knows."""
+    store.load(ab((1, "y", 1), arrival=number), {"s": 30}, (number, number), number)
+    store.check()
+    assert (rows_of(store.read_arrow()), store.head.live, store.head.owed) == ([(1, "y")], 1, "")
+    with pytest.raises(Damaged, match=r"is missing|cannot be read|is cut off or overwritten"):
+        changes_of(store.log, store.head.version)
+    store.append(ab((1, "y", -1), (2, "z", 1), arrival=number + 1), {}, (number + 1, number + 1), number + 1)
+    assert rows_of(store.read_arrow()) == [(2, "z")]
+    assert rows_of(changes_of(store.log, store.head.version)) == [(1, "y", -1), (2, "z", 1)]
+
+
+def test_what_a_mending_load_has_changed_is_told_while_it_is_known(tmp_path: Path) -> None:
+    """The files that went are read for it, without the rows that were gone before: with the file back, it is known."""
+    store = ViewStore.create(tmp_path / "view", AB)
+    store.append(ab((1, "x", 1), (2, "x", 1)), {}, (1, 1), 1)
+    store.append(ab((1, "x", -1), (3, "x", 1), (4, "x", 1), arrival=2), {}, (2, 2), 2)
+    store.append(ab((3, "x", -1), arrival=3), {}, (3, 3), 3)
+    lost = Path(store.place.uri, list(store.log.state().files)[-1])
+    lost.rename(tmp_path / "aside")
+    store.load(ab((4, "x", 1), (5, "y", 1), arrival=4), {}, (4, 4), 4)
+    with pytest.raises(Damaged, match="is missing"):
+        changes_of(store.log, 4)
+    (tmp_path / "aside").rename(lost)
+    assert rows_of(changes_of(store.log, 4)) == [(2, "x", -1), (4, "x", -1), (4, "x", 1), (5, "y", 1)]
+
+
+def test_a_follower_that_is_damaged_is_mended_by_its_load(table: Path) -> None:
+    """Also when another table decides for it, and a crash comes before its own commit."""
+    leader, follower = ViewStore.create(table.parent / "leader", AB), ViewStore.open(table)
+    next((table / "rows").iterdir()).unlink()
+    part = Follower(follower, ab((1, "y", 1), arrival=24), LOAD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "bring_forward", lambda *_: False)
+        leader.append(None, {"s": 24}, (24, 24), 24, followers=[part])
+    assert ViewStore.open(table).head.version == LAST + 1  # it says who decides for it
+    assert leader_settled(leader) == 1
+    assert rows_of(ViewStore.open(table).read_arrow()) == [(1, "y")]
+    ViewStore.open(table).check()
+
+
+def leader_settled(leader: ViewStore) -> int:
+    return len(ViewStore.open(leader.place.uri).settle())
 
 
 @pytest.fixture
@@ -230,6 +276,7 @@ def test_a_file_of_vectors(losing: ViewStore, harm: Callable[[Path], Any], check
         with pytest.raises(Damaged, match=rf"_weir/deletion_vector_[\w-]+.bin {wrong}"):
             act()
     assert (store.head.version, store.read_arrow(AsOf(version=2)).num_rows) == (3, 1500)
+    assert_mended_by_a_load(store, 5)
 
 
 def test_files_that_only_some_states_need(losing: ViewStore) -> None:

@@ -132,6 +132,17 @@ def test_a_state_inside_a_batch_of_parts(store: ViewStore) -> None:
     assert steps == [(1, "x", -1, 4), (5, "v", 1, 4), (7, "brief", -1, 3), (7, "brief", 1, 2)]
 
 
+def test_a_part_that_is_only_steps(store: ViewStore) -> None:
+    """Rows that came and went inside the batch beside a part that takes some."""
+    append(store, (1, "x", 1))
+    stager = store.stager(last=3)
+    brief = stager.write(batch(AB, [((7, "brief"), 1, 2), ((7, "brief"), -1, 3)]))
+    store.append(brief + stager.write(ab((1, "x", -1), arrival=3)), {"s": 3}, (2, 3), 2)
+    states = [rows_of(store.read_arrow(AsOf(arrival=number))) for number in (1, 2, 3)]
+    assert states == [[(1, "x")], [(1, "x"), (7, "brief")], []]
+    assert feed(store) == {(1, "x"): -1}
+
+
 # -- counts below zero -------------------------------------------------------------------------------------------------
 
 

@@ -239,8 +239,8 @@ class MaintainedView:
         return self.auxiliary[name]
 
     def _fitting(self, schema: Schema, *names: str) -> ViewStore:
-        """The table that is there, if it can be opened and its columns are these; else a new one. Who is told to load it
-        again may have found something wrong with it: then its files must all be there, too.
+        """The table that is there, if it can be opened and its columns are these; else a new one. Who loads it anew
+        may have found something wrong with it: then its files must all be there, too.
         """
         try:
             found = self.tables.open_whole(*names) if self.anew else self.tables.open(*names)

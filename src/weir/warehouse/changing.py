@@ -181,6 +181,8 @@ class Preparation:
         return found
 
     def _part_of_feed(self, part: StagedPart, kept: Numbers, cancelled: BitMap | None) -> DataFile | None:
+        if part.changes is None and part.brought is None:
+            return None  # only what came and went inside the batch
         if part.changes is not None and kept.all() and not cancelled:
             return part.changes
         rows = self._change_rows(part)

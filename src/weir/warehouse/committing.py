@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from weir.warehouse.changing import Preparation, Prepared
-from weir.warehouse.delta_log import DeltaLog, Outrun
+from weir.warehouse.delta_log import Change, DeltaLog, Outrun
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.index_runs import INDEX
 from weir.warehouse.record import LOAD, Record
@@ -65,12 +65,16 @@ class Committer:
             return self.index.tidy()
 
     def _prepared(self, head: Record, record: Record, staged: Staged) -> Prepared:
-        state = self.log.state(head.version)
+        there = self.log.state(head.version)
+        state = replace(there, files={}) if record.anew else there
         if head.owed or any(part.taken for part in staged.parts):
             self.index.follow(state)
         owed = "" if record.kind == LOAD else head.owed
         preparation = Preparation(self.stager(), state, self.index, record.last_arrival)
-        return preparation.prepare(staged, owed, record.exact)
+        prepared = preparation.prepare(staged, owed, record.exact)
+        if not record.anew:
+            return prepared
+        return replace(prepared, change=Change(prepared.change.added, list(there.files.values())))
 
     def _note(self, prepared: Prepared, version: int) -> None:
         """The index learns of the new files, and what the commit does not name goes. The commit stands: an index that

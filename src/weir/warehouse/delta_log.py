@@ -179,7 +179,7 @@ class DeltaLog:
             raise self.place.damaged(f"{commit_name(version)} has lost its line commitInfo")
         if version > 0 and not _changes_rows(actions) and all(map(self._is_as_before, actions)):
             before = self.record(version - 1)
-            return replace(before, version=version, kind=REWRITE, arrivals=None, steps=(), inside=())
+            return replace(before, version=version, kind=REWRITE, arrivals=None, steps=(), inside=(), anew=False)
         raise Damaged(
             f"version {version} of the table at '{self.place.uri}' was not written by Weir (operation "
             f"{info.get('operation', 'unknown')}): its rows are not the view's any more, and Weir writes nothing to it"
@@ -275,12 +275,13 @@ def brought_forward(state: State, actions: Iterable[Action]) -> State:
         if "remove" in action:
             files.pop(unquote(action["remove"]["path"]), None)
         elif "add" in action:
-            file = _file(action["add"])
+            file = file_of(action["add"])
             added[file.name] = file
     return State(state.version + 1, files | added)
 
 
-def _file(told: Mapping[str, Any]) -> DataFile:
+def file_of(told: Mapping[str, Any]) -> DataFile:
+    """That a line of a commit, or of a checkpoint, tells of."""
     statistics = told.get("stats") or ""
     rows = json.loads(statistics).get("numRecords", 0) if statistics else 0
     vector = told.get("deletionVector")
@@ -329,7 +330,7 @@ def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[
         raise why_unreadable(place, problem) from problem
     adds = [told for told in table.column("add").drop_null().to_pylist() if told]
     metadata = next(told for told in table.column("metaData").drop_null().to_pylist() if told)
-    files = {file.name: file for file in map(_file, adds)}
+    files = {file.name: file for file in map(file_of, adds)}
     return State(newest, files), {**metadata, "configuration": dict(metadata["configuration"])}
 
 

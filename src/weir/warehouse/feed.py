@@ -1,8 +1,9 @@
 """The change feed of one version, as any client reads it: the files that the commit names for it, or, where it names
-none, the files that it has added."""
+none, the files that it has added and removed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 import numpy as np
@@ -11,7 +12,8 @@ import pyarrow.compute as pc
 
 from weir.spark.arrow_bag import added_up
 from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT
-from weir.warehouse.delta_log import DeltaLog
+from weir.warehouse.delta_log import Action, DeltaLog, file_of
+from weir.warehouse.reading import ArrowReader
 from weir.warehouse.staging import INSERT
 
 
@@ -23,9 +25,16 @@ def changes_of(log: DeltaLog, version: int) -> pa.Table:
         rows = log.place.read_parquet(told, columns.append(pa.field(CHANGE, pa.string())))
         kinds = pc.equal(rows.column(CHANGE), INSERT).to_numpy()
         return _weighted(rows.drop_columns([CHANGE]), np.where(kinds, 1, -1))
-    added = [action["add"] for action in actions if "add" in action and action["add"]["dataChange"]]
-    rows = log.place.read_parquet([unquote(add["path"]) for add in added], columns)
-    return _weighted(rows, np.ones(rows.num_rows, np.int64))
+    reader = ArrowReader(log.place, log.schema)
+    added, removed = (_files(reader, actions, kind) for kind in ("add", "remove"))
+    weights = np.repeat([1, -1], [added.num_rows, removed.num_rows])
+    return _weighted(pa.concat_tables([added, removed]), weights)
+
+
+def _files(reader: ArrowReader, actions: Sequence[Action], kind: str) -> pa.Table:
+    """The rows of the files that a commit has added, or removed, where it has changed rows with it."""
+    told = [action[kind] for action in actions if kind in action and action[kind]["dataChange"]]
+    return reader.of_files([file_of(each) for each in told])
 
 
 def steps_of_version(log: DeltaLog, version: int) -> pa.Table:

@@ -66,7 +66,7 @@ def follow(log: DeltaLog, deciding: DeltaLog) -> None:
     """Notes in a table who decides for it from now on."""
     path = log.place.path_to(deciding.place)
     while (head := log.head()).leader != path:
-        record = replace(head, kind=FOLLOW, arrivals=None, steps=(), inside=(), leader=path)
+        record = replace(head, kind=FOLLOW, arrivals=None, steps=(), inside=(), anew=False, leader=path)
         try:
             log.commit(head.version, record, Change())
         except Outrun:

@@ -6,6 +6,9 @@ the rows that are owed there, and the batch's signed rows up to its arrival: all
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,13 +46,20 @@ class ArrowReader:
 
     def rows(self, shown: Shown) -> pa.Table:
         """The visible rows of the version."""
-        tables = [self.visible(file) for file in shown.state.files.values()]
+        return self.of_files(shown.state.files.values())
+
+    def of_files(self, files: Iterable[DataFile]) -> pa.Table:
+        """Those of some files."""
+        tables = [self.visible(file) for file in files]
         return pa.concat_tables(tables) if tables else self._arrow.empty_table()
 
     def visible(self, file: DataFile) -> pa.Table:
         """The rows of one file that are not gone."""
         table = self._place.read_parquet([file.name], self._arrow)
-        return table if file.vector is None else table.take(pa.array(visible_rows(self._place, file)))
+        if file.vector is None:
+            return table
+        known = replace(file, rows=table.num_rows)  # a commit that removes a file does not say how many it had
+        return table.take(pa.array(visible_rows(self._place, known)))
 
     def signed(self, shown: Shown) -> list[pa.Table]:
         """What is added to the version's rows, with weights."""

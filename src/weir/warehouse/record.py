@@ -38,6 +38,7 @@ class Record:
     inside: tuple[str, ...] = ()
     owed: str = ""
     exact: bool = False  # whether nothing was taken that was not there
+    anew: bool = False  # whether all rows were put in place of others that could not be read any more
     notes: Mapping[str, str] = field(default_factory=dict, hash=False)
     followers: tuple[Decided, ...] = ()
     leader: str = ""
@@ -63,6 +64,7 @@ class Record:
             "inside": list(self.inside),
             "owed": self.owed,
             "exact": self.exact,
+            "anew": self.anew,
             "notes": dict(self.notes),
             "followers": [decided.document() for decided in self.followers],
             "leader": self.leader,
@@ -85,6 +87,7 @@ class Record:
             inside=tuple(document.get("inside", ())),
             owed=document.get("owed", ""),
             exact=document.get("exact", False),
+            anew=document.get("anew", False),
             notes=document.get("notes", {}),
             followers=tuple(map(Decided.parse, document.get("followers", ()))),
             leader=document.get("leader", ""),

@@ -159,7 +159,7 @@ def _exchange(log: DeltaLog, files: Sequence[DataFile], written: Sequence[_Writt
             return None
         added, vectors = _with_later_losses(log, now, written)
         removed = [now.files[file.name] for file in files]
-        record = replace(head, kind=REWRITE, arrivals=None, steps=(), inside=())
+        record = replace(head, kind=REWRITE, arrivals=None, steps=(), inside=(), anew=False)
         try:
             return log.commit(head.version, record, Change(added, removed, visible=False))
         except Outrun:

@@ -26,7 +26,7 @@ from weir.warehouse.columns import check_columns
 from weir.warehouse.committing import Committer
 from weir.warehouse.damage import cannot_read, check_files, leftovers
 from weir.warehouse.delta_log import DeltaLog
-from weir.warehouse.errors import StoreError
+from weir.warehouse.errors import Damaged, StoreError
 from weir.warehouse.feed import steps_of_version
 from weir.warehouse.following import Follower, bring_forward, check_distinct, follow, leader_of, settle_followers
 from weir.warehouse.place import Place
@@ -225,7 +225,7 @@ class ViewStore:
         """Writes the files of one table's part, and says what its commit will say."""
         head = self._committer.head_at(self._transaction)
         last = _last_arrival(head, part, self.place)
-        staged = self._staged(part, last)
+        staged, anew = self._staged(part, last)
         record = Record(
             part.kind,
             {**head.positions, **(part.positions or {})},
@@ -236,20 +236,30 @@ class ViewStore:
             inside=staged.inside,
             notes=dict(part.notes),
             exact=part.exact or part.kind == LOAD,
+            anew=anew,
             leader="" if deciding == self.place else self.place.path_to(deciding),
         )
         return Decided(deciding.path_to(self.place), self.log.identity, head.transaction, record, staged)
 
-    def _staged(self, part: Follower, last: int) -> Staged:
-        if isinstance(part.batch, Staged) and part.kind != LOAD:
-            return part.batch
-        stager = self.stager(last, last)
-        if isinstance(part.batch, Staged):  # what it brings again of what is taken here cancels in the commit
-            return part.batch + stager.write(arrow_difference(None, self.read_arrow(), self.schema))
-        batch = self._difference(part.batch) if part.kind == LOAD else part.batch
-        if batch is None:
-            return Staged()
-        return stage_frame(stager, batch) if isinstance(batch, DataFrame) else stager.write(batch)
+    def _staged(self, part: Follower, last: int) -> tuple[Staged, bool]:
+        """And whether it takes the place of rows that cannot be read any more."""
+        if part.kind != LOAD:
+            return self._written(part.batch, last), False
+        try:
+            self.check()
+            return self._replacing(part.batch, last), False
+        except Damaged:
+            return self._written(part.batch, last), True
+
+    def _written(self, batch: Batch | None, last: int) -> Staged:
+        if batch is None or isinstance(batch, Staged):
+            return batch or Staged()
+        return self.stage(batch, last)
+
+    def _replacing(self, batch: Batch | None, last: int) -> Staged:
+        if isinstance(batch, Staged):  # what it brings again of what is taken here cancels in the commit
+            return batch + self.stage(arrow_difference(None, self.read_arrow(), self.schema), last)
+        return self._written(self._difference(batch), last)
 
     def _difference(self, batch: pa.Table | DataFrame | None) -> pa.Table | DataFrame | None:
         """What makes these rows of the view's, with weights. Nothing is compared where the view has none."""
