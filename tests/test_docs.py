@@ -58,6 +58,15 @@ def run_here(command: str) -> str:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
 
 
+def run_python(document: Path) -> int:
+    """Every block of Python of a page, in order, in the present folder. How many there are."""
+    names: dict[str, object] = {}
+    code = [text for language, text in blocks(document) if language == "python"]
+    for text in code:
+        exec(compile(text, str(document.relative_to(ROOT)), "exec"), names)
+    return len(code)
+
+
 README = [line for line in commands(ROOT / "README.md") if line.startswith(".venv/bin/weir")]
 IN_A_PROJECT = [line for line in README if " shop" in line]
 LABORATORY = [line for line in README if " shop" not in line]
@@ -101,7 +110,10 @@ def test_every_command_of_the_laboratory_is_expected_to_say_something() -> None:
 
 @pytest.mark.usefixtures("spark", "own_logging")
 def test_the_readmes_first_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other; there are two views over three databases, and the audit in the end finds nothing wrong."""
+    """One after the other; there are two views over three databases, and the audit in the end finds nothing wrong.
+
+    Then other tools read them, as the README and the page about tables say.
+    """
     monkeypatch.chdir(tmp_path)
     told = {command.split()[1]: run_here(command) for command in IN_A_PROJECT}
     assert [*told] == ["init", "check", "explain", "run", "query", "verify"]
@@ -111,6 +123,8 @@ def test_the_readmes_first_five_minutes(tmp_path: Path, monkeypatch: pytest.Monk
     assert "order_lines" in told["explain"]
     assert "orders" in told["query"]
     assert told["verify"].count("0 missing, 0 extra") == 2
+    for page in ("README.md", "docs/tables.md"):
+        assert run_python(ROOT / page) > 0
 
 
 @pytest.mark.usefixtures("spark", "own_logging")
@@ -150,11 +164,7 @@ def test_operating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_python_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block of docs/python-api.md, in order; it asserts what it says."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    code = [text for language, text in blocks(ROOT / "docs/python-api.md") if language == "python"]
-    assert len(code) > 5
-    for text in code:
-        exec(compile(text, "docs/python-api.md", "exec"), names)
+    assert run_python(ROOT / "docs/python-api.md") > 5
 
 
 def test_the_readme_shows_the_spectrum() -> None:

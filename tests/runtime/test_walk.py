@@ -107,7 +107,7 @@ def test_a_change_takes_this_way(open_shop: Callable[..., Shop], monkeypatch: py
     shop.view(consistency="complete")
     shop.catch_up()
     shop.warehouse.stop()  # threads that are watched begin anew
-    shop.write("sales", "INSERT INTO orders VALUES (20, 1, 101, 2)")
+    shop.write("sales", "UPDATE orders SET amount = 5 WHERE id = 10")
     expected = [f"{module}: {name}" for module, name in way]
     with first_calls({code_of(*step): f"{step[0]}: {step[1]}" for step in way}) as seen:
         shop.catch_up()

@@ -81,7 +81,7 @@ def test_it_can_be_read(tmp_path: Path) -> None:
     console = Console(record=True, width=120)
     console.print(report.table(outcome()))
     text = console.export_text() + "\n".join(report.remarks(outcome()))
-    for told in ("100x", "50-500", "50.0 MB, view and log", "300.0 MB as Parquet", "off by 12 rows", "JVM 2.0 MB"):
+    for told in ("100x", "50-500", "50.0 MB, view, index", "300.0 MB as Parquet", "off by 12 rows", "JVM 2.0 MB"):
         assert told in text
     drawn = report.picture([outcome(0.1), outcome(1.0)], tmp_path).read_text()
     assert "recompute, scale 0.1" in drawn

@@ -100,7 +100,7 @@ def remarks(outcome: TpchOutcome) -> Iterator[str]:
         yield f"peak memory, {way}: {parts}"
     stored, base = outcome.facts.stored, outcome.base_parquet
     yield (
-        f"stored: {_size(stored)}, view and log; the base tables are {_size(base)} as Parquet and "
+        f"stored: {_size(stored)}, view, index and feed; the base tables are {_size(base)} as Parquet and "
         f"{_size(outcome.base_stored)} in their databases"
     )
     yield f"first load: {outcome.load_ms:,.0f} ms"
