@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.warehouse.batches import AB, ab, batch, rows_of
+from weir.warehouse import vectors
 from weir.warehouse.errors import Damaged
 from weir.warehouse.feed import changes_of
 from weir.warehouse.record import AsOf
@@ -17,8 +18,9 @@ from weir.warehouse.store import ViewStore
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ViewStore:
-    """Rows that are gone by tiny vectors and by large ones, a batch of two arrivals, and a debt."""
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ViewStore:
+    """Rows that are gone by vectors in files, a batch of two arrivals, and a debt."""
+    monkeypatch.setattr(vectors, "TINY", 0)
     store = ViewStore.create(tmp_path / "view", AB)
     store.append(ab(*((number, "x", 1) for number in range(2000))), {"s": 1}, (1, 1), 1)
     store.append(ab(*((number, "x", -1) for number in range(5, 2000)), (9999, "owed", -1), arrival=2), {}, (2, 2), 2)
@@ -35,6 +37,11 @@ def other_tool(store: ViewStore) -> DeltaTable:
 
 def vacuum(table: DeltaTable) -> None:
     table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+
+def vacuum_all(table: DeltaTable) -> None:
+    """Also files that no version has ever named: what only Weir needs must not be among them."""
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
 
 
 def optimize(table: DeltaTable) -> None:
@@ -59,7 +66,9 @@ def set_property(table: DeltaTable) -> None:
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
 
 
-HARMLESS: list[Callable[[DeltaTable], None]] = [optimize, vacuum, optimize_and_vacuum, order, describe, set_property]
+HARMLESS: list[Callable[[DeltaTable], None]] = [
+    optimize, vacuum, vacuum_all, optimize_and_vacuum, order, describe, set_property,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("act", HARMLESS)
@@ -81,6 +90,16 @@ def test_the_store_goes_on(store: ViewStore, act: Callable[[DeltaTable], None], 
     again.clean_orphans(timedelta(0))
     assert rows_of(ViewStore.open(store.place.uri).read_arrow(AsOf(arrival=5)))[-1] == (9999, "owed")
     again.check()
+
+
+def test_a_vacuum_leaves_what_only_weir_needs(store: ViewStore) -> None:
+    """Vectors, steps, debts and the index; the states of before are gone with their files, the newest is whole."""
+    ours = {name for name in store.place.listing() if name.startswith("_weir/")}
+    assert {name.split("/")[1][:6] for name in ours} == {"deleti", "owed", "steps"}
+    vacuum_all(other_tool(store))
+    assert {name for name in store.place.listing() if name.startswith("_weir/")} == ours
+    assert any(file.vector and file.vector.file for file in store.log.state().files.values())
+    assert rows_of(ViewStore.open(store.place.uri).read_arrow()) == ROWS
 
 
 def test_a_commit_of_another_tool_is_no_batch(store: ViewStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from deltalake import DeltaTable
 from tests.warehouse.batches import AB, ab, batch, rows_of
 from weir.algebra.types import Schema
 from weir.warehouse import delta_log
-from weir.warehouse.errors import BadColumns, NoSuchState, StoreError, WriterConflict
+from weir.warehouse.errors import BadColumns, CannotWrite, NoSuchState, StoreError, WriterConflict
 from weir.warehouse.feed import changes_of
 from weir.warehouse.place import Place
 from weir.warehouse.record import AsOf
@@ -196,6 +197,61 @@ def test_of_two_writers_at_the_last_moment_one_commits(store: ViewStore, monkeyp
         store.append(ab((1, "x", -1), (2, "y", 1), arrival=2), {"s": 2}, (2, 2), 2)
     assert rows_of(other.read_arrow()) == [(1, "x"), (5, "o")]
     assert sorted(data_files(store)) == sorted(other.log.state().files)
+
+
+@pytest.mark.parametrize("answer", ["an error", "that there is one"])
+def test_a_commit_whose_answer_is_lost_stands(store: ViewStore, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    """The log itself says what happened: it is there once, by this writer and no other, and its files stay."""
+    put = Place.put_if_absent
+
+    def lost(place: Place, content: bytes, name: str) -> bool:
+        assert put(place, content, name)
+        if answer == "an error":
+            raise OSError("connection reset")
+        return False  # a client that tries again by itself meets its own first try
+
+    three_batches(store)
+    monkeypatch.setattr(Place, "put_if_absent", lost)
+    assert store.append(ab((1, "x", -1), (5, "v", 1), arrival=5), {"s": 5}, (5, 5), 4) == Applied(4, fresh=True)
+    assert store.compact() == 5
+    monkeypatch.undo()
+    assert rows_of_sorted(store, AsOf()) == [(3, None), (4, "z"), (5, "v")]
+    assert store.clean_orphans(timedelta(0)) == []
+    store.check()
+
+
+def test_a_commit_that_did_not_come_to_be_takes_its_files_back(
+    store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows, steps, feed, vectors and debts: nothing is left, and the same batch can be written afterwards."""
+    store.append(ab(*((number, "x", 1) for number in range(3000))), {"s": 1}, (1, 1), 1)
+    before, rows = store.place.listing().keys(), [((number, "x"), -1, 2) for number in range(0, 3000, 2)]
+    delta = batch(AB, [*rows, ((9999, "owed"), -1, 2), ((7, "n"), 1, 3)])
+
+    def refused(place: Place, content: bytes, name: str) -> bool:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Place, "put_if_absent", refused)
+    with pytest.raises(CannotWrite, match="No space left"):
+        store.append(delta, {"s": 3}, (2, 3), 2)
+    assert store.place.listing().keys() == before
+    monkeypatch.undo()
+    assert store.append(delta, {"s": 3}, (2, 3), 2).fresh
+    assert (store.head.live, store.head.owed != "") == (1501, True)
+
+
+def test_a_handle_that_has_slept(store: ViewStore) -> None:
+    """Others have come far meanwhile, and what was between is forgotten: it reads and goes on from where they are."""
+    three_batches(store)
+    asleep = ViewStore.open(store.place.uri)
+    for number in range(5, 12):
+        store.append(ab((number, "n", 1), (number - 1, "n", -1 if number > 5 else 0), arrival=number), {}, None, number)
+    store.compact()
+    store.forget(AsOf(version=store.head.version))
+    assert rows_of_sorted(asleep, AsOf()) == [*STATES[4], (11, "n")]
+    assert asleep.head == store.head
+    with pytest.raises(WriterConflict, match="transaction 11 is there, this one had last seen 3"):
+        asleep.append(ab((1, "x", -1), arrival=12), {}, (12, 12), 12)
 
 
 def data_files(store: ViewStore) -> list[str]:
