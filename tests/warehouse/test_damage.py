@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.warehouse.batches import AB, ab, batch, rows_of
 from tests.warehouse.test_bad_places import POWERLESS, run_limited
@@ -126,10 +127,12 @@ def without_checkpoint(table: Path) -> Path:
     ids=["neither", "no checkpoint", "no hint", "hint of none", "hint overwritten"],
 )
 def test_a_table_whose_commits_are_all_there(table: Path, harm: Callable[[Path], Any]) -> None:
-    """A checkpoint saves time and nothing else: without it, or without the hint to it, nothing is lost."""
+    """A checkpoint saves time and nothing else: without it, or without the hint to it, nothing is lost. A hint to none,
+    over which other clients stumble, is taken away."""
     harm(table)
     store = ViewStore.open(table)
     assert (store.head.version, store.read_arrow().num_rows) == (LAST, LAST)
+    assert (DeltaTable(table).version(), len(DeltaTable(table).file_uris())) == (LAST, LAST)
     store.append(ab((1, "x", -1), arrival=24), {"s": 24}, (24, 24), 24)
     assert rows_of(ViewStore.open(table).read_arrow())[0] == (2, "x")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -133,6 +134,26 @@ def test_forgetting_up_to_a_commit_of_another_tool(store: ViewStore, version: in
     again.clean_orphans(timedelta(0))
     assert rows_of(again.read_arrow()) == ROWS[1:]
     again.check()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_checkpoint_in_several_parts(store: ViewStore, complete: bool) -> None:
+    """As some engines write it: all parts are read, and half of it is not taken for the whole."""
+    other_tool(store).create_checkpoint()
+    log = Path(store.place.uri, "_delta_log")
+    whole = pq.read_table(log / f"{3:020}.checkpoint.parquet")
+    (log / f"{3:020}.checkpoint.parquet").unlink()
+    for part, rows in enumerate((whole.slice(0, 3), whole.slice(3)), start=1):
+        pq.write_table(rows, log / f"{3:020}.checkpoint.{part:010}.{2:010}.parquet")
+    (log / "_last_checkpoint").write_text('{"version": 3, "size": 5, "parts": 2}')
+    lost = log / f"{3:020}.checkpoint.{2:010}.{2:010}.parquet" if not complete else log / f"{2:020}.json"
+    lost.unlink()
+    again = ViewStore.open(store.place.uri)
+    again.check()
+    assert rows_of(again.read_arrow()) == ROWS == rows_of(again.read_arrow(AsOf(version=3)))
+    if not complete:
+        again.forget(AsOf(version=3))
+    assert rows_of(ViewStore.open(store.place.uri).read_arrow()) == ROWS
 
 
 def delete(table: DeltaTable) -> None:

@@ -31,7 +31,7 @@ def three_batches(store: ViewStore) -> None:
     store.append(last, {"s": 12, "t": "p2"}, (3, 4), 3, steps=[(3, "s", 12), (4, "t", "p2")])
 
 
-STATES = {
+STATES: dict[int, list[tuple[object, ...]]] = {
     0: [],
     1: [(1, "x"), (1, "x"), (2, "y")],
     2: [(1, "x"), (2, "y"), (3, None)],
@@ -245,7 +245,7 @@ def test_a_handle_that_has_slept(store: ViewStore) -> None:
     three_batches(store)
     asleep = ViewStore.open(store.place.uri)
     for number in range(5, 12):
-        store.append(ab((number, "n", 1), (number - 1, "n", -1 if number > 5 else 0), arrival=number), {}, None, number)
+        store.append(ab((number, "n", 1), (number - 1, "n", -(number > 5)), arrival=number), {}, None, number)
     store.compact()
     store.forget(AsOf(version=store.head.version))
     assert rows_of_sorted(asleep, AsOf()) == STATES[4] + [(11, "n")]  # type: ignore[operator]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -23,7 +24,7 @@ DATA = ("rows/", "_change_data/", f"{OURS}/", "part-", "deletion_vector_")  # fi
 OLDER = ("base/", "net/", "log/")  # the same in older layouts
 HINT = f"{LOG}/_last_checkpoint"
 COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
-CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet")
+CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.\d+\.(\d+))?\.parquet")  # or one of so many parts of it
 
 
 def why_unreadable(place: Place, problem: object) -> StoreError:
@@ -65,21 +66,30 @@ def _faults_of_log(place: Place) -> Iterator[str]:
     """Newest first: what was written last is what a crash of the machine has most often left half written."""
     names = sorted(place.listing(LOG), reverse=True)
     commits = numbered(names, COMMIT)
-    checkpoints = numbered(names, CHECKPOINT)
+    found = checkpoints(names)
     for version in commits:
         yield from _fault_of_commit(place, commits[version])
     if 0 not in commits:
-        yield from _fault_of_hint(place, names, checkpoints)
-    yield from _missing_commits(commits, max(checkpoints, default=-1) + 1)
-    for name in checkpoints.values():
+        yield from _fault_of_hint(place, names, found)
+    yield from _missing_commits(commits, max(found, default=-1) + 1)
+    for name in (name for files in found.values() for name in files):
         if (problem := _parquet_problem(place, name)) is not None:
             yield f"{name} is no checkpoint any more ({problem})"
-    yield from _fault_of_hint(place, names, checkpoints)
+    yield from _fault_of_hint(place, names, found)
     yield from _missing_commits(commits, min(commits, default=0))  # of an older state that was asked for
 
 
 def numbered(names: Iterable[str], kind: re.Pattern[str]) -> dict[int, str]:
     return {int(found[1]): name for name in names if (found := kind.fullmatch(name))}
+
+
+def checkpoints(names: Iterable[str]) -> dict[int, list[str]]:
+    """The files of each version's: one, or as many parts as some engines write, if all of them are there."""
+    found = defaultdict[tuple[int, int], list[str]](list)
+    for name in names:
+        if match := CHECKPOINT.fullmatch(name):
+            found[int(match[1]), int(match[2] or 1)].append(name)
+    return {version: files for (version, parts), files in found.items() if len(files) == parts}
 
 
 def _fault_of_commit(place: Place, name: str) -> Iterator[str]:
@@ -119,6 +129,14 @@ def _missing_commits(commits: Iterable[int], first: int) -> Iterator[str]:
     for version in range(first, max(known, default=-1)):
         if version not in known:
             yield f"{LOG}/{version:020}.json is missing, and there are later commits"
+
+
+def hint_is_wrong(place: Place) -> bool:
+    """Whether there is one that names no checkpoint."""
+    if not place.exists(HINT):
+        return False
+    names = place.listing(LOG)
+    return next(_fault_of_hint(place, names, checkpoints(names)), None) is not None
 
 
 def _fault_of_hint(place: Place, names: Iterable[str], checkpoints: Iterable[int]) -> Iterator[str]:

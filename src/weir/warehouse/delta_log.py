@@ -19,12 +19,13 @@ from typing import Any
 from urllib.parse import unquote
 
 import deltalake
+import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.warehouse.columns import stored_arrow
-from weir.warehouse.damage import CHECKPOINT, COMMIT, HINT, numbered, parsed_commit, why_unreadable
+from weir.warehouse.damage import COMMIT, HINT, checkpoints, hint_is_wrong, numbered, parsed_commit, why_unreadable
 from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.place import LOG, Place
 from weir.warehouse.record import CREATE, REWRITE, Record
@@ -121,6 +122,8 @@ class DeltaLog:
     def open(cls, place: Place) -> DeltaLog:
         try:
             state, metadata = _opened(place)
+            if hint_is_wrong(place):  # we do without; other clients stumble over it
+                place.discard([HINT])
         except OSError as problem:
             raise why_unreadable(place, problem) from problem
         return cls(place, state, metadata)
@@ -210,8 +213,8 @@ class DeltaLog:
         first commit are what a killed ``forget`` has left: no state can be made of them.
         """
         names = self.place.listing(LOG)
-        commits, checkpoints = sorted(numbered(names, COMMIT)), numbered(names, CHECKPOINT)
-        first = 0 if 0 in commits else min(checkpoints, default=0)
+        commits = sorted(numbered(names, COMMIT))
+        first = 0 if 0 in commits else min(checkpoints(names), default=0)
         return [version for version in commits if version >= first]
 
     def state(self, version: int | None = None) -> State:
@@ -319,27 +322,32 @@ def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[
     """The newest checkpoint at or before a version; none is the empty state before version 0."""
     found = _last_checkpoint(place) if version is None else None
     if found is None:
-        found = numbered(place.listing(LOG), CHECKPOINT)
+        found = checkpoints(place.listing(LOG))
     usable = [number for number in found if version is None or number <= version]
     if not usable:
         return State(-1, {}), None
     newest = max(usable)
     try:
-        table = place.read_table(found[newest], ["add", "metaData"])
+        tables = [place.read_table(name, ["add", "metaData"]) for name in found[newest]]
     except Damaged as problem:
         raise why_unreadable(place, problem) from problem
-    adds = [told for told in table.column("add").drop_null().to_pylist() if told]
-    metadata = next(told for told in table.column("metaData").drop_null().to_pylist() if told)
+    adds, metadata = ([told for table in tables for told in _told(table, name)] for name in ("add", "metaData"))
+    if not metadata:
+        raise place.damaged(f"{found[newest][0]} does not say what the table is")
     files = {file.name: file for file in map(file_of, adds)}
-    return State(newest, files), {**metadata, "configuration": dict(metadata["configuration"])}
+    return State(newest, files), {**metadata[-1], "configuration": dict(metadata[-1]["configuration"])}
 
 
-def _last_checkpoint(place: Place) -> dict[int, str] | None:
+def _told(table: pa.Table, name: str) -> list[Any]:
+    return [told for told in table.column(name).drop_null().to_pylist() if told]
+
+
+def _last_checkpoint(place: Place) -> dict[int, list[str]] | None:
     """What the hint says, where it says something that is there."""
     try:
         told = json.loads(place.read_bytes(HINT))
         name = f"{LOG}/{int(told['version']):020}.checkpoint.parquet"
-        return {int(told["version"]): name} if place.exists(name) else None
+        return {int(told["version"]): [name]} if place.exists(name) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

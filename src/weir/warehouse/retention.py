@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from deltalake.exceptions import DeltaError
 
 from weir.warehouse.addressing import find_version
+from weir.warehouse.damage import checkpoints
 from weir.warehouse.delta_log import APPLICATION, DeltaLog, commit_name, open_table
 from weir.warehouse.index_runs import INDEX, open_run
 from weir.warehouse.place import LOG
@@ -93,7 +94,7 @@ def _names_of(name: str, vector: Vector | None) -> list[str]:
 
 def _checkpoint(log: DeltaLog, version: int) -> None:
     """The oldest kept version must be readable without the commits before it."""
-    if any("checkpoint" in name and _version_of(name) == version for name in log.place.listing(LOG)):
+    if version in checkpoints(log.place.listing(LOG)):
         return
     try:
         open_table(log.place, version).create_checkpoint()
