@@ -184,7 +184,7 @@ def test_a_compaction_carries_the_decision_on(tables: Tables, settled_by: str) -
     again = kill_at(tables, "after the decision")
     for name in NAMES:
         (before, *_) = again[name].log.state().files.values()
-        assert rewriting.rewrite(again[name].log, again[name].stager(), [before]) is not None
+        assert rewriting.rewrite(again[name].log, again[name].stager(), again[name].log.state(), [before]) is not None
         again[name].forget(AsOf(version=again[name].head.version))
         assert before.name not in again[name].place.listing()
     assert len(ViewStore.open(again[settled_by].place.uri).settle()) == 2
@@ -206,8 +206,10 @@ def test_rows_that_were_rewritten_while_their_table_waits(tmp_path: Path, monkey
         if log is other.log:
             monkeypatch.setattr(DeltaLog, "commit", commit)
             DeltaTable(log.place.uri).optimize.compact()
-            (file,) = ViewStore.open(log.place.uri).log.state().files.values()
-            assert rewriting.rewrite(DeltaLog.open(log.place), other.stager(), [file]) is not None
+            fresh = DeltaLog.open(log.place)
+            files = list(fresh.state().files.values())
+            assert len(files) == 1
+            assert rewriting.rewrite(fresh, other.stager(), fresh.state(), files) is not None
         return commit(log, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(DeltaLog, "commit", rewritten_before)

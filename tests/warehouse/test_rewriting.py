@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.warehouse.batches import AB, ab, rows_of
@@ -13,9 +15,11 @@ from weir import points
 from weir.points import COMPACTING
 from weir.warehouse import rewriting
 from weir.warehouse.care import Limits
+from weir.warehouse.columns import WEIGHT
 from weir.warehouse.errors import CannotWrite
 from weir.warehouse.feed import changes_of
 from weir.warehouse.place import Place
+from weir.warehouse.reading import ArrowReader
 from weir.warehouse.record import AsOf
 from weir.warehouse.statistics import describe_file
 from weir.warehouse.store import ViewStore
@@ -88,18 +92,6 @@ def test_many_rows_taken_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     store.check()
 
 
-def test_a_file_that_the_writer_has_emptied(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is rewritten and is no more has nothing to be exchanged: nothing is done, no file is left."""
-    beside = ViewStore.open(store.place.uri)
-    delta = ab((3, "z", -1), arrival=4)
-    meanwhile(monkeypatch, 2, lambda: store.append(delta, {"s": 4}, (4, 4), 4))
-    assert beside.compact() is None
-    assert rows_of(store.read_arrow()) == [(1, "x"), (2, "y"), (5, "v"), (6, "u")]
-    assert store.clean_orphans(timedelta(0)) == []
-    monkeypatch.undo()
-    assert beside.compact() == 5
-
-
 def test_a_new_file_that_has_lost_every_row(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not added at all: a table never has a file without rows."""
     whole = [file for file in store.log.state().files.values() if file.gone]
@@ -114,7 +106,7 @@ def test_a_new_file_that_has_lost_every_row(store: ViewStore, monkeypatch: pytes
 
     monkeypatch.setattr(Place, "put_if_absent", first_the_writer)
     first = [file for file in whole if file.rows == 3]
-    assert rewriting.rewrite(beside.log, beside.stager(), first) == 5
+    assert rewriting.rewrite(beside.log, beside.stager(), beside.log.state(), first) == 5
     assert rows_of(store.read_arrow()) == [(2, "y"), (3, "z"), (5, "v"), (6, "u"), (9, "n")]
     assert all(file.live for file in store.log.state().files.values())
 
@@ -144,10 +136,10 @@ def test_two_rewritings_of_different_files_both_stand(store: ViewStore, monkeypa
 
     def beside() -> None:
         monkeypatch.setattr(points, "_watchers", [])
-        assert rewriting.rewrite(second.log, second.stager(), [three]) == 4
+        assert rewriting.rewrite(second.log, second.stager(), second.log.state(), [three]) == 4
 
     meanwhile(monkeypatch, 2, beside)
-    assert rewriting.rewrite(first.log, first.stager(), [one, two]) == 5
+    assert rewriting.rewrite(first.log, first.stager(), first.log.state(), [one, two]) == 5
     assert rows_of(store.read_arrow()) == ROWS
     assert len(store.log.state().files) == 2
 
@@ -203,3 +195,25 @@ def test_what_is_rewritten_after_its_limit(store: ViewStore) -> None:
     large = [(number, "large") for number in range(100, 110)]
     assert rows_of(store.read_arrow()) == [*ROWS, (7, "t"), (7, "t"), *large]
     assert store.care(Limits(files=2, few=0, gone=0.1)) == []
+
+
+def test_a_file_that_the_writer_has_emptied_meanwhile_is_no_hindrance(
+    store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is gone because all its rows were taken, and not because others have them now."""
+    before, beside = rows_of(store.read_arrow()), ViewStore.open(store.place.uri)
+    state = beside.log.state()
+    emptied = min(state.files.values(), key=lambda file: file.live)
+    taken = ArrowReader(store.place, store.schema).visible(emptied)
+    signed = taken.append_column(WEIGHT, pa.array([-1] * taken.num_rows, pa.int64()))
+
+    def writer() -> None:
+        monkeypatch.setattr(points, "_watchers", [])
+        store.append(signed, {"s": 4}, (4, 4), 4)
+
+    meanwhile(monkeypatch, 2, writer)
+    assert beside.compact() == store.head.version
+    left = Counter(before) - Counter(rows_of(taken))
+    assert Counter(rows_of(store.read_arrow())) == left
+    assert emptied.name not in store.log.state().files
+    assert len(store.log.state().files) == 1

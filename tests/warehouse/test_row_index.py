@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from tests.warehouse.batches import AB, ab, rows_of
 from weir.warehouse import committing, rewriting, row_index, staging
 from weir.warehouse.errors import CannotWrite
-from weir.warehouse.index_runs import INDEX, Run, open_run, run_of, store_run
+from weir.warehouse.index_runs import INDEX, IndexRun, open_run, run_of, store_run
 from weir.warehouse.place import Place
 from weir.warehouse.store import ViewStore
 
@@ -105,7 +105,7 @@ def test_a_harmed_run_is_made_again(store: ViewStore, harm: str, which: slice) -
     assert covered == {file.name for file in store.log.state().files.values() if file.rows >= 5}
 
 
-def opened(store: ViewStore, file: Path) -> Run:
+def opened(store: ViewStore, file: Path) -> IndexRun:
     run = open_run(store.place, f"{INDEX}{file.name}")
     assert run is not None
     return run
@@ -222,7 +222,7 @@ def test_a_commit_stands_when_the_index_cannot_be_written(
     store = ViewStore.create(tmp_path / "view", AB)
     append(store, (1, "x", 1), (2, "x", 1))
 
-    def full(place: Place, run: Run) -> Run:
+    def full(place: Place, run: IndexRun) -> IndexRun:
         raise place.cannot_write("No space left on device")
 
     monkeypatch.setattr(row_index, "store_run", full)

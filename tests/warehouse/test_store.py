@@ -248,7 +248,7 @@ def test_a_handle_that_has_slept(store: ViewStore) -> None:
         store.append(ab((number, "n", 1), (number - 1, "n", -(number > 5)), arrival=number), {}, None, number)
     store.compact()
     store.forget(AsOf(version=store.head.version))
-    assert rows_of_sorted(asleep, AsOf()) == STATES[4] + [(11, "n")]  # type: ignore[operator]
+    assert rows_of_sorted(asleep, AsOf()) == STATES[4] + [(11, "n")]
     assert asleep.head == store.head
     with pytest.raises(WriterConflict, match="transaction 11 is there, this one had last seen 3"):
         asleep.append(ab((1, "x", -1), arrival=12), {}, (12, 12), 12)

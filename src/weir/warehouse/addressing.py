@@ -13,7 +13,7 @@ from weir.warehouse.record import LOAD, AsOf, Record
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownState:
     """A state to be read: a version's own; or, inside a batch, the version before it and the batch's rows up to an
     arrival, with the rows that are owed at the version.
     """
@@ -24,11 +24,11 @@ class Shown:
     owed: str = ""
 
 
-def find_state(log: DeltaLog, as_of: AsOf) -> Shown:
+def find_state(log: DeltaLog, as_of: AsOf) -> ShownState:
     version, arrival = find_version(log, as_of)
     if arrival is None:
-        return Shown(log.state(version))
-    return Shown(log.state(version - 1), arrival, log.record(version).inside, log.record(version - 1).owed)
+        return ShownState(log.state(version))
+    return ShownState(log.state(version - 1), arrival, log.record(version).inside, log.record(version - 1).owed)
 
 
 def find_version(log: DeltaLog, as_of: AsOf) -> tuple[int, int | None]:

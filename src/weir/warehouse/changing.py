@@ -18,14 +18,14 @@ from pyroaring import BitMap
 
 from weir.algebra.arrow_types import arrow_schema
 from weir.warehouse.columns import CHANGE
-from weir.warehouse.delta_log import Change, State
-from weir.warehouse.index_runs import Numbers, Run, open_run, run_of
+from weir.warehouse.delta_log import FileChange, State
+from weir.warehouse.index_runs import IndexRun, NumberArray, open_run, run_of
 from weir.warehouse.place import OURS
 from weir.warehouse.row_index import RowIndex, as_numbers
 from weir.warehouse.staging import CHANGES, INSERT, Staged, StagedPart, Stager
 from weir.warehouse.statistics import DataFile
 from weir.warehouse.taking import Taker, Taking
-from weir.warehouse.vectors import Vector, write_vectors
+from weir.warehouse.vectors import DeletionVector, write_vectors
 
 OWED = f"{OURS}/owed/"
 
@@ -34,10 +34,10 @@ OWED = f"{OURS}/owed/"
 class Prepared:
     """A change that is ready for its commit."""
 
-    change: Change
+    change: FileChange
     live: int
     owed: str
-    runs: Sequence[Run]  # of the files that are brought
+    runs: Sequence[IndexRun]  # of the files that are brought
     made: Sequence[str]  # files that only this commit names: to be discarded when it is not made
     unused: Sequence[str]  # waiting files that this commit does not name: to be discarded when it is made
 
@@ -48,10 +48,10 @@ class _Wanted:
 
     parts: Sequence[StagedPart]
     owed: pa.Table
-    hashes: Numbers
-    ends: Numbers  # where each part's rows end
+    hashes: NumberArray
+    ends: NumberArray  # where each part's rows end
 
-    def of_part(self, number: int, values: Numbers) -> Numbers:
+    def of_part(self, number: int, values: NumberArray) -> NumberArray:
         begin = self.ends[number - 1] if number else 0
         return values[begin : self.ends[number]]
 
@@ -72,12 +72,12 @@ class Preparation:
         if not len(wanted.hashes):
             added = [part.brought for part in staged.parts if part.brought is not None]
             live = self._state.live + sum(file.rows for file in added)
-            return Prepared(Change(added), live, owed, runs, [], [])
+            return Prepared(FileChange(added), live, owed, runs, [], [])
         taker = Taker(self._place, self._stager.schema, self._index, runs)
         taking = taker.take(wanted.hashes, lambda numbers: self._fetch(wanted, numbers), exact)
         return self._prepared(staged, owed, runs, wanted, taking)
 
-    def _run(self, part: StagedPart) -> Run:
+    def _run(self, part: StagedPart) -> IndexRun:
         """The index entries of what a part brings."""
         assert part.brought is not None
         run = open_run(self._place, part.run, checked=False) if part.run else None
@@ -94,14 +94,14 @@ class Preparation:
         rows = self._place.read_parquet([owed] if owed else [], self._arrow)
         return _Wanted(parts, rows, np.concatenate([*hashes, self._stager.hashes(rows)]), ends)
 
-    def _taken_hashes(self, part: StagedPart) -> Numbers:
+    def _taken_hashes(self, part: StagedPart) -> NumberArray:
         if part.changes is None:
             return np.empty(0, np.int64)
         if part.taken_hashes is not None:
             return part.taken_hashes
         return self._stager.hashes_of(part.changes.name)[part.changes.rows - part.taken :]
 
-    def _fetch(self, wanted: _Wanted, numbers: Numbers) -> pa.Table:
+    def _fetch(self, wanted: _Wanted, numbers: NumberArray) -> pa.Table:
         """The columns of some rows to take, whose numbers ascend."""
         owners = np.searchsorted(wanted.ends, numbers, "right")
         tables = []
@@ -111,13 +111,15 @@ class Preparation:
             tables.append(wanted.owed.take(pa.array(mine)) if owed else self._of(wanted.parts[number], mine))
         return pa.concat_tables([table.cast(self._arrow) for table in tables]) if tables else self._arrow.empty_table()
 
-    def _of(self, part: StagedPart, rows: Numbers) -> pa.Table:
+    def _of(self, part: StagedPart, rows: NumberArray) -> pa.Table:
         assert part.changes is not None
         return self._place.read_rows(part.changes.name, rows + part.changes.rows - part.taken, self._arrow)
 
     # -- what becomes of it --------------------------------------------------------------------------------------------
 
-    def _prepared(self, staged: Staged, owed: str, runs: Sequence[Run], wanted: _Wanted, taking: Taking) -> Prepared:
+    def _prepared(
+        self, staged: Staged, owed: str, runs: Sequence[IndexRun], wanted: _Wanted, taking: Taking
+    ) -> Prepared:
         try:
             gone = taking.by_file()
             new = {part.brought.name for part in staged.parts if part.brought is not None}
@@ -132,7 +134,7 @@ class Preparation:
         except BaseException:
             self._place.discard(self._made)
             raise
-        change = Change([*partly, *brought], removed, feed)
+        change = FileChange([*partly, *brought], removed, feed)
         named = {file.name for file in (*brought, *feed)} | set(staged.inside)
         unused = [name for part in staged.parts for name in part.names if name not in named and name != part.run]
         return Prepared(change, live, missing, runs, self._made, unused)
@@ -149,7 +151,7 @@ class Preparation:
         vectors = self._vectors({file.name: cancelled[file.name] for file in kept if file.name in cancelled})
         return [replace(file, vector=vectors.get(file.name)) for file in kept]
 
-    def _vectors(self, rows: dict[str, BitMap]) -> dict[str, Vector]:
+    def _vectors(self, rows: dict[str, BitMap]) -> dict[str, DeletionVector]:
         found = write_vectors(self._place, rows)
         self._made += {name for vector in found.values() if (name := vector.file) is not None}
         return found
@@ -180,7 +182,7 @@ class Preparation:
                 found.append(file)
         return found
 
-    def _part_of_feed(self, part: StagedPart, kept: Numbers, cancelled: BitMap | None) -> DataFile | None:
+    def _part_of_feed(self, part: StagedPart, kept: NumberArray, cancelled: BitMap | None) -> DataFile | None:
         if part.changes is None and part.brought is None:
             return None  # only what came and went inside the batch
         if part.changes is not None and kept.all() and not cancelled:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from weir.warehouse.changing import Preparation, Prepared
-from weir.warehouse.delta_log import Change, DeltaLog, Outrun
+from weir.warehouse.delta_log import DeltaLog, FileChange, Outrun
 from weir.warehouse.errors import StoreError, WriterConflict
 from weir.warehouse.index_runs import INDEX
 from weir.warehouse.record import LOAD, Record
@@ -74,7 +74,7 @@ class Committer:
         prepared = preparation.prepare(staged, owed, record.exact)
         if not record.anew:
             return prepared
-        return replace(prepared, change=Change(prepared.change.added, list(there.files.values())))
+        return replace(prepared, change=FileChange(prepared.change.added, list(there.files.values())))
 
     def _note(self, prepared: Prepared, version: int) -> None:
         """The index learns of the new files, and what the commit does not name goes. The commit stands: an index that

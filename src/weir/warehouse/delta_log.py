@@ -30,7 +30,7 @@ from weir.warehouse.errors import Damaged, NotAView, StoreError
 from weir.warehouse.place import LOG, Place
 from weir.warehouse.record import CREATE, REWRITE, Record
 from weir.warehouse.statistics import DataFile, with_vector
-from weir.warehouse.vectors import Vector
+from weir.warehouse.vectors import DeletionVector
 
 APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
@@ -43,7 +43,7 @@ CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",  # what is forgotten is Weir's decision
     "delta.deletedFileRetentionDuration": "interval 1 days",  # how long checkpoints tell of files that are gone
 }
-Action = dict[str, Any]
+LogAction = dict[str, Any]
 
 
 class Outrun(Exception):
@@ -73,7 +73,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """What a commit does to the table's files."""
 
     added: Sequence[DataFile] = ()
@@ -81,20 +81,20 @@ class Change:
     changes: Sequence[DataFile] = ()  # of the change feed
     visible: bool = True  # whether it changes rows that a reader sees
 
-    def actions(self, now: int) -> list[Action]:
+    def actions(self, now: int) -> list[LogAction]:
         removed = [{"remove": _removal(file, now, self.visible)} for file in self.removed]
         added = [{"add": _addition(file, now, self.visible)} for file in self.added]
         told = [{"path": file.name, "partitionValues": {}, "size": file.size} for file in self.changes]
         return [*removed, *added, *({"cdc": {**each, "dataChange": False}} for each in told)]
 
 
-def _addition(file: DataFile, now: int, visible: bool) -> Action:
+def _addition(file: DataFile, now: int, visible: bool) -> LogAction:
     told = {"path": file.name, "partitionValues": {}, "size": file.size, "modificationTime": now}
     told |= {"dataChange": visible, "stats": with_vector(file.statistics) if file.vector else file.statistics}
     return told | ({"deletionVector": file.vector.document()} if file.vector else {})
 
 
-def _removal(file: DataFile, now: int, visible: bool) -> Action:
+def _removal(file: DataFile, now: int, visible: bool) -> LogAction:
     told = {"path": file.name, "deletionTimestamp": now, "dataChange": visible, "extendedFileMetadata": True}
     told |= {"partitionValues": {}, "size": file.size}
     return told | ({"deletionVector": file.vector.document()} if file.vector else {})
@@ -155,7 +155,7 @@ class DeltaLog:
                 raise self.place.damaged(f"{commit_name(self._state.version + 1)} {problem}") from problem
             return self._state.version
 
-    def _next(self) -> list[Action] | None:
+    def _next(self) -> list[LogAction] | None:
         try:
             return parsed_commit(self.place.read_bytes(commit_name(self._state.version + 1)))
         except FileNotFoundError:
@@ -170,7 +170,7 @@ class DeltaLog:
     def record(self, version: int) -> Record:
         """What a version's commit says. A commit of somebody else's that changed no visible row is looked through."""
         actions = self.actions(version)
-        info: Action = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        info: LogAction = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if APPLICATION in info:
             record = Record.parse(info[APPLICATION], version, info.get("timestamp", 0))
             added = sum(action["add"]["size"] for action in actions if "add" in action)
@@ -192,12 +192,12 @@ class DeltaLog:
         """Whether its commit itself says what is known of the view."""
         return any(APPLICATION in action.get("commitInfo", {}) for action in self.actions(version))
 
-    def _is_as_before(self, action: Action) -> bool:
+    def _is_as_before(self, action: LogAction) -> bool:
         """Whether what the table says of itself, where it is said anew, leaves columns and layout as they are."""
         told = action.get("metaData")
         return told is None or (_columns(told["schemaString"]) == self._columns and str(told["id"]) == self.identity)
 
-    def actions(self, version: int) -> list[Action]:
+    def actions(self, version: int) -> list[LogAction]:
         name = commit_name(version)
         try:
             return parsed_commit(self.place.read_bytes(name))
@@ -230,7 +230,7 @@ class DeltaLog:
 
     # -- committing -------------------------------------------------------------------------------------------------
 
-    def commit(self, expected: int, record: Record, change: Change) -> int:
+    def commit(self, expected: int, record: Record, change: FileChange) -> int:
         """Makes version ``expected + 1``, all or nothing, or raises Outrun or CannotWrite."""
         now = int(time.time() * 1000)
         rows, size = sum(file.rows for file in change.added), sum(file.size for file in change.added)
@@ -256,7 +256,7 @@ class DeltaLog:
         return expected + 1
 
     def is_checkpoint_due(self) -> bool:
-        last = max(_last_checkpoint(self.place) or {0: ""})
+        last = max(_last_checkpoint(self.place) or {0: []})
         return self.latest() - last >= CHECKPOINT_EVERY
 
     def checkpoint(self) -> bool:
@@ -271,7 +271,7 @@ class DeltaLog:
 # -- replaying ---------------------------------------------------------------------------------------------------------
 
 
-def brought_forward(state: State, actions: Iterable[Action]) -> State:
+def brought_forward(state: State, actions: Iterable[LogAction]) -> State:
     """The files after one more commit. Of one file that is removed and added again, the addition counts."""
     files, added = dict(state.files), dict[str, DataFile]()
     for action in actions:
@@ -287,8 +287,8 @@ def file_of(told: Mapping[str, Any]) -> DataFile:
     """That a line of a commit, or of a checkpoint, tells of."""
     statistics = told.get("stats") or ""
     rows = json.loads(statistics).get("numRecords", 0) if statistics else 0
-    vector = told.get("deletionVector")
-    return DataFile(unquote(told["path"]), told["size"], rows, statistics, Vector.parse(vector) if vector else None)
+    vector = DeletionVector.parse(each) if (each := told.get("deletionVector")) else None
+    return DataFile(unquote(told["path"]), told["size"], rows, statistics, vector)
 
 
 def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[str, Any]]:
@@ -352,7 +352,7 @@ def _last_checkpoint(place: Place) -> dict[int, list[str]] | None:
         return None
 
 
-def _changes_rows(actions: Sequence[Action]) -> bool:
+def _changes_rows(actions: Sequence[LogAction]) -> bool:
     touched = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
     return any(told.get("dataChange", True) for told in touched)
 
@@ -373,12 +373,12 @@ def _is_ours(actions: Sequence[Mapping[str, Any]]) -> bool:
 # -- what a commit is made of ------------------------------------------------------------------------------------------
 
 
-def _info(record: Record, now: int) -> Action:
+def _info(record: Record, now: int) -> LogAction:
     told = {"timestamp": now, "operation": "WRITE", "operationParameters": {}, "engineInfo": APPLICATION}
     return {"commitInfo": {**told, APPLICATION: record.document()}}
 
 
-def _metadata(schema: Schema, name: str, ours: Mapping[str, str]) -> Action:
+def _metadata(schema: Schema, name: str, ours: Mapping[str, str]) -> LogAction:
     return {
         "id": str(uuid.uuid4()),
         "name": name,
@@ -390,14 +390,14 @@ def _metadata(schema: Schema, name: str, ours: Mapping[str, str]) -> Action:
     }
 
 
-def _protocol(metadata: Action) -> Action:
+def _protocol(metadata: LogAction) -> LogAction:
     types = [field["type"] for field in json.loads(metadata["schemaString"])["fields"]]
     both = ["deletionVectors", *(["timestampNtz"] if "timestamp_ntz" in types else [])]
     writers = [*both, "changeDataFeed"]
     return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": both, "writerFeatures": writers}
 
 
-def _lines(actions: Iterable[Action]) -> bytes:
+def _lines(actions: Iterable[LogAction]) -> bytes:
     return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode()
 
 

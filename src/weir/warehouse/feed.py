@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from weir.spark.arrow_bag import added_up
 from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT
-from weir.warehouse.delta_log import Action, DeltaLog, file_of
+from weir.warehouse.delta_log import DeltaLog, LogAction, file_of
 from weir.warehouse.reading import ArrowReader
 from weir.warehouse.staging import INSERT
 
@@ -31,7 +31,7 @@ def changes_of(log: DeltaLog, version: int) -> pa.Table:
     return _weighted(pa.concat_tables([added, removed]), weights)
 
 
-def _files(reader: ArrowReader, actions: Sequence[Action], kind: str) -> pa.Table:
+def _files(reader: ArrowReader, actions: Sequence[LogAction], kind: str) -> pa.Table:
     """The rows of the files that a commit has added, or removed, where it has changed rows with it."""
     told = [action[kind] for action in actions if kind in action and action[kind]["dataChange"]]
     return reader.of_files([file_of(each) for each in told])

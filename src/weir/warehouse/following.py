@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from weir.messages import Position
 from weir.warehouse.committing import Committer
-from weir.warehouse.delta_log import Change, DeltaLog, Outrun
+from weir.warehouse.delta_log import DeltaLog, FileChange, Outrun
 from weir.warehouse.errors import Damaged, StoreError, Unsettled, WriterConflict
 from weir.warehouse.place import Place
 from weir.warehouse.record import APPEND, FOLLOW, ArrivalStep, Decided, Record
@@ -68,7 +68,7 @@ def follow(log: DeltaLog, deciding: DeltaLog) -> None:
     while (head := log.head()).leader != path:
         record = replace(head, kind=FOLLOW, arrivals=None, steps=(), inside=(), anew=False, leader=path)
         try:
-            log.commit(head.version, record, Change())
+            log.commit(head.version, record, FileChange())
         except Outrun:
             continue
 

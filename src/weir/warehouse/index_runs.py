@@ -23,24 +23,24 @@ from weir.warehouse.place import OURS, Place
 INDEX = f"{OURS}/index/"
 LARGE = 50_000  # rows of a data file that gets a run of its own; smaller ones are indexed in memory
 _NAMES, _SUM = b"files", b"sum"
-Numbers = npt.NDArray[Any]
+NumberArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Run:
+class IndexRun:
     """Entries sorted by hash: file ``names[file[i]]`` has at ``row[i]`` a row of hash ``hash[i]``."""
 
     names: tuple[str, ...]
-    hash: Numbers
-    file: Numbers
-    row: Numbers
+    hash: NumberArray
+    file: NumberArray
+    row: NumberArray
     stored: str = ""  # where it lies; empty: in memory only
 
     def __len__(self) -> int:
         return len(self.hash)
 
 
-def run_of(hashes: Mapping[str, Numbers]) -> Run:
+def run_of(hashes: Mapping[str, NumberArray]) -> IndexRun:
     """Of some files, given by the hashes of their rows."""
     names, parts = tuple(hashes), list(hashes.values())
     together = np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -49,7 +49,7 @@ def run_of(hashes: Mapping[str, Numbers]) -> Run:
     return _sorted(names, together, files, rows)
 
 
-def merged(runs: Sequence[Run], wanted: frozenset[str]) -> Run:
+def merged(runs: Sequence[IndexRun], wanted: frozenset[str]) -> IndexRun:
     """Several as one, with every file once, and without those that are not wanted."""
     numbers, parts = dict[str, int](), []
     for run in runs:
@@ -63,19 +63,19 @@ def merged(runs: Sequence[Run], wanted: frozenset[str]) -> Run:
     return _sorted(tuple(numbers), hashes, files, rows)
 
 
-def _sorted(names: tuple[str, ...], hashes: Numbers, files: Numbers, rows: Numbers) -> Run:
+def _sorted(names: tuple[str, ...], hashes: NumberArray, files: NumberArray, rows: NumberArray) -> IndexRun:
     order = np.argsort(hashes, kind="stable")
-    return Run(names, hashes[order], files[order], rows[order])
+    return IndexRun(names, hashes[order], files[order], rows[order])
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def write_run(place: Place, hashes: Mapping[str, Numbers]) -> str:
+def write_run(place: Place, hashes: Mapping[str, NumberArray]) -> str:
     return store_run(place, run_of(hashes)).stored
 
 
-def store_run(place: Place, run: Run) -> Run:
+def store_run(place: Place, run: IndexRun) -> IndexRun:
     """The same run, in a file; its name is new."""
     columns = [pa.array(values) for values in (run.hash, run.file, run.row)]
     about = {_NAMES: json.dumps(run.names), _SUM: str(_checksum(run))}
@@ -85,23 +85,23 @@ def store_run(place: Place, run: Run) -> Run:
         writer.write_table(table)
     name = place.new_name(INDEX, ".arrow")
     place.write_bytes(sink.getvalue(), name)
-    return Run(run.names, run.hash, run.file, run.row, name)
+    return IndexRun(run.names, run.hash, run.file, run.row, name)
 
 
-def open_run(place: Place, name: str, checked: bool = True) -> Run | None:
+def open_run(place: Place, name: str, checked: bool = True) -> IndexRun | None:
     """None: it is no run any more."""
     try:
         source = pa.memory_map(str(Path(place.uri, name))) if place.is_local else pa.py_buffer(place.read_bytes(name))
         table = pa.ipc.open_file(source).read_all()
         about = table.schema.metadata
         hashes, files, rows = (table.column(each).combine_chunks().to_numpy() for each in ("hash", "file", "row"))
-        run = Run(tuple(json.loads(about[_NAMES])), hashes, files, rows, name)
+        run = IndexRun(tuple(json.loads(about[_NAMES])), hashes, files, rows, name)
         return run if not checked or _checksum(run) == int(about[_SUM]) else None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None
 
 
-def _checksum(run: Run) -> int:
+def _checksum(run: IndexRun) -> int:
     """Of the numbers, which nothing else would find wrong."""
     found = 0
     for values in (run.hash, run.file, run.row):

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from weir.algebra.arrow_types import arrow_schema
-from weir.warehouse.addressing import Shown, find_state, find_version
+from weir.warehouse.addressing import ShownState, find_state, find_version
 from weir.warehouse.delta_log import APPLICATION, DeltaLog, open_table
 from weir.warehouse.errors import NotAView, WriterConflict
 from weir.warehouse.place import LOG, Place
@@ -28,7 +28,7 @@ from weir.warehouse.statistics import DataFile, describe_file
 PUBLISHED = "Published by Weir"  # the table's description; a property of our own could not be part of the first commit
 ROWS = "rows/"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-Copies = dict[str, str]  # by the name of a copy: what it is a copy of
+Mirrored = dict[str, str]  # by the name of a file: what it mirrors
 
 
 def publish(log: DeltaLog, target: Place, as_of: AsOf) -> int:
@@ -38,15 +38,15 @@ def publish(log: DeltaLog, target: Place, as_of: AsOf) -> int:
     """
     version, arrival = find_version(log, as_of)
     table = _existing(target)
-    before = _copies(table, log) if table is not None else {}
-    added, copies = _write(log, target, find_state(log, as_of), before)
+    before = _mirrored(table, log) if table is not None else {}
+    added, mirrored = _write(log, target, find_state(log, as_of), before)
     record = log.record(version)
     about = {"view": log.place.uri, "version": version, "arrival": record.last_arrival if arrival is None else arrival}
-    about |= {"copies": copies, "table": log.identity}
+    about |= {"mirrored": mirrored, "table": log.identity}
     if arrival is None:
         about["positions"] = dict(record.positions)
     try:
-        _create(log, target, added, about) if table is None else _replace(table, added, copies, about)
+        _create(log, target, added, about) if table is None else _replace(table, added, mirrored, about)
     except (DeltaError, OSError) as problem:
         target.discard(file.name for file in added)
         if target.has_table() and (table is None or open_table(target).version() > table.version()):
@@ -55,22 +55,22 @@ def publish(log: DeltaLog, target: Place, as_of: AsOf) -> int:
     return int(open_table(target).version())
 
 
-# -- copies ------------------------------------------------------------------------------------------------------------
+# -- files and what they mirror ----------------------------------------------------------------------------------------
 
 
-def _write(log: DeltaLog, target: Place, shown: Shown, before: Copies) -> tuple[list[DataFile], Copies]:
-    """Copies of what has none yet; and which copies the table then has. A state inside a batch is one new file."""
+def _write(log: DeltaLog, target: Place, shown: ShownState, before: Mirrored) -> tuple[list[DataFile], Mirrored]:
+    """Files for what has none yet; and what each of the table then mirrors. A state inside a batch is one new file."""
     reader, known = ArrowReader(log.place, log.schema), {origin: name for name, origin in before.items()}
     if shown.arrival is not None:
         file = _copy(target, reader.read(shown, counted=False))
         return [file], {file.name: ""}
-    added, copies = list[DataFile](), Copies()
+    added, mirrored = list[DataFile](), Mirrored()
     for file in shown.state.files.values():
         origin = _origin(file)
         if origin not in known:
             added.append(_copy(target, reader.visible(file)))
-        copies[known[origin] if origin in known else added[-1].name] = origin
-    return added, copies
+        mirrored[known[origin] if origin in known else added[-1].name] = origin
+    return added, mirrored
 
 
 def _origin(file: DataFile) -> str:
@@ -84,14 +84,14 @@ def _copy(target: Place, rows: pa.Table) -> DataFile:
     return describe_file(target, name)
 
 
-def _copies(table: DeltaTable, log: DeltaLog) -> Copies:
-    """What the published table says its files are copies of; nothing, where they are another view's."""
+def _mirrored(table: DeltaTable, log: DeltaLog) -> Mirrored:
+    """What the published table says its files mirror; nothing, where they are another view's."""
     told = table.history(1)[0].get(APPLICATION, {})
     about = json.loads(told) if isinstance(told, str) else told
     present = set(table.get_add_actions(flatten=True).column("path").to_pylist())
     if about.get("table") != log.identity:
         return {}
-    return {name: origin for name, origin in about.get("copies", {}).items() if name in present and origin}
+    return {name: origin for name, origin in about.get("mirrored", {}).items() if name in present and origin}
 
 
 # -- commits -----------------------------------------------------------------------------------------------------------
@@ -109,10 +109,10 @@ def _create(log: DeltaLog, target: Place, files: Sequence[DataFile], about: Mapp
     )
 
 
-def _replace(table: DeltaTable, files: Sequence[DataFile], copies: Copies, about: Mapping[str, Any]) -> None:
+def _replace(table: DeltaTable, files: Sequence[DataFile], mirrored: Mirrored, about: Mapping[str, Any]) -> None:
     before = table.get_add_actions(flatten=True)
     old = zip(before.column("path").to_pylist(), before.column("size_bytes").to_pylist(), strict=True)
-    removed = [RemoveAction(name, True, _now(), size, {}) for name, size in old if name not in copies]
+    removed = [RemoveAction(name, True, _now(), size, {}) for name, size in old if name not in mirrored]
     properties = CommitProperties(custom_metadata={APPLICATION: about}, max_commit_retries=0)
     table.create_write_transaction(
         [*_added(files), *removed],

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.spark.arrow_bag import added_up
-from weir.warehouse.addressing import Shown
+from weir.warehouse.addressing import ShownState
 from weir.warehouse.columns import ARRIVAL, WEIGHT, stored_arrow
-from weir.warehouse.index_runs import Numbers
+from weir.warehouse.index_runs import NumberArray
 from weir.warehouse.place import Place
 from weir.warehouse.row_index import as_numbers
 from weir.warehouse.statistics import DataFile
@@ -31,7 +31,7 @@ class ArrowReader:
     def __init__(self, place: Place, schema: Schema) -> None:
         self._place, self._schema, self._arrow = place, schema, arrow_schema(schema)
 
-    def read(self, shown: Shown, counted: bool) -> pa.Table:
+    def read(self, shown: ShownState, counted: bool) -> pa.Table:
         """The visible rows: each as often as it counts, or once with its count."""
         rows = self.rows(shown)
         if shown.arrival is None and not counted:
@@ -44,7 +44,7 @@ class ArrowReader:
     def _counted(self) -> pa.Schema:
         return self._arrow.append(pa.field(WEIGHT, pa.int64()))
 
-    def rows(self, shown: Shown) -> pa.Table:
+    def rows(self, shown: ShownState) -> pa.Table:
         """The visible rows of the version."""
         return self.of_files(shown.state.files.values())
 
@@ -61,7 +61,7 @@ class ArrowReader:
         known = replace(file, rows=table.num_rows)  # a commit that removes a file does not say how many it had
         return table.take(pa.array(visible_rows(self._place, known)))
 
-    def signed(self, shown: Shown) -> list[pa.Table]:
+    def signed(self, shown: ShownState) -> list[pa.Table]:
         """What is added to the version's rows, with weights."""
         if shown.arrival is None:
             return []
@@ -75,7 +75,7 @@ class ArrowReader:
         return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows))
 
 
-def visible_rows(place: Place, file: DataFile) -> Numbers:
+def visible_rows(place: Place, file: DataFile) -> NumberArray:
     """The numbers of a file's rows that are not gone."""
     kept = np.ones(file.rows, np.bool_)
     if file.vector is not None:

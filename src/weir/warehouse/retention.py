@@ -22,7 +22,7 @@ from weir.warehouse.delta_log import APPLICATION, DeltaLog, commit_name, open_ta
 from weir.warehouse.index_runs import INDEX, open_run
 from weir.warehouse.place import LOG
 from weir.warehouse.record import AsOf
-from weir.warehouse.vectors import Vector
+from weir.warehouse.vectors import DeletionVector
 
 GRACE = timedelta(hours=1)
 
@@ -82,12 +82,12 @@ def _named(action: dict[str, Any]) -> list[str]:
         return [unquote(action["cdc"]["path"])]
     if "add" in action:
         vector = action["add"].get("deletionVector")
-        return _names_of(unquote(action["add"]["path"]), Vector.parse(vector) if vector else None)
+        return _names_of(unquote(action["add"]["path"]), DeletionVector.parse(vector) if vector else None)
     told = action.get("commitInfo", {}).get(APPLICATION, {})
     return [*told.get("inside", ()), *([told["owed"]] if told.get("owed") else [])]
 
 
-def _names_of(name: str, vector: Vector | None) -> list[str]:
+def _names_of(name: str, vector: DeletionVector | None) -> list[str]:
     kept = vector.file if vector is not None else None
     return [name] if kept is None else [name, kept]
 

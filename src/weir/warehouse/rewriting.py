@@ -2,7 +2,8 @@
 
 This runs beside a writer. What the writer commits in between may take rows from the very files that are being
 rewritten: it is known where every row has gone, so these rows are gone from the new files too, by a vector in the same
-commit. Where another rewriting was faster, the files read are no more, and there is nothing to do.
+commit, and so is a file of which it has taken every row. Where another rewriting was faster, the files read are no
+more, and there is nothing to do.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from weir.points import COMPACTING, reach
 from weir.warehouse.care import FULL, Limits
 from weir.warehouse.columns import telling
 from weir.warehouse.committing import Committer
-from weir.warehouse.delta_log import Change, DeltaLog, Outrun, State
+from weir.warehouse.delta_log import DeltaLog, FileChange, Outrun, State
 from weir.warehouse.errors import StoreError
-from weir.warehouse.index_runs import LARGE, Numbers, run_of, store_run
+from weir.warehouse.index_runs import LARGE, NumberArray, run_of, store_run
 from weir.warehouse.reading import visible_rows
 from weir.warehouse.record import REWRITE
 from weir.warehouse.row_index import as_numbers
@@ -38,7 +39,7 @@ class _Origin:
     """Where the rows of a new file come from: one after the other, these rows of a file."""
 
     file: DataFile
-    rows: Numbers
+    rows: NumberArray
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def care(table: Committer, limits: Limits) -> list[str]:
     done = []
     for name, chosen in (("merge", limits.to_merge), ("purge", limits.to_purge)):
         state = table.log.state()
-        if (files := chosen(state)) and rewrite(table.log, table.stager(), files) is not None:
+        if (files := chosen(state)) and rewrite(table.log, table.stager(), state, files) is not None:
             done.append(name)
     if table.tidy():
         done.append("index")
@@ -69,17 +70,17 @@ def compact(table: Committer) -> int | None:
     state = table.log.state()
     small = [file for file in state.files.values() if file.live < FULL]
     files = [file for file in state.files.values() if file.gone or (file in small and len(small) > 1)]
-    return rewrite(table.log, table.stager(), files) if files else None
+    return rewrite(table.log, table.stager(), state, files) if files else None
 
 
-def rewrite(log: DeltaLog, stager: Stager, files: Sequence[DataFile]) -> int | None:
-    """The version; None: somebody else was faster."""
+def rewrite(log: DeltaLog, stager: Stager, state: State, files: Sequence[DataFile]) -> int | None:
+    """Some files of a state. The version; None: somebody else was faster."""
     reach(COMPACTING)
     written = list[_Written]()
     try:
         written.extend(_write(stager, files, log.head().last_arrival))
         reach(COMPACTING)
-        version = _exchange(log, files, written)
+        version = _exchange(log, state.version, files, written)
     except StoreError:
         _take_back(log, written)
         raise
@@ -122,7 +123,7 @@ def _write_one(stager: Stager, origins: Sequence[_Origin], arrival: int) -> _Wri
     return _Written(file, origins, run)
 
 
-def _copy(stager: Stager, origins: Sequence[_Origin], name: str, arrival: int) -> Numbers:
+def _copy(stager: Stager, origins: Sequence[_Origin], name: str, arrival: int) -> NumberArray:
     """Writes the rows, and returns their hashes."""
     place, hashes = stager.place, []
     schema = telling(arrow_schema(stager.schema), arrival)
@@ -151,22 +152,28 @@ def _rows(stager: Stager, origins: Sequence[_Origin]) -> Iterator[pa.Table]:
 # -- committing --------------------------------------------------------------------------------------------------------
 
 
-def _exchange(log: DeltaLog, files: Sequence[DataFile], written: Sequence[_Written]) -> int | None:
+def _exchange(log: DeltaLog, since: int, files: Sequence[DataFile], written: Sequence[_Written]) -> int | None:
+    """``since``: the version at which the files were read."""
     while True:
         head = log.head()
         now = log.state(head.version)
-        if any(file.name not in now.files for file in files):
+        if any(file.name not in now.files for file in files) and _was_rewritten(log, since, head.version):
             return None
         added, vectors = _with_later_losses(log, now, written)
-        removed = [now.files[file.name] for file in files]
+        removed = [now.files[file.name] for file in files if file.name in now.files]
         record = replace(head, kind=REWRITE, arrivals=None, steps=(), inside=(), anew=False)
         try:
-            return log.commit(head.version, record, Change(added, removed, visible=False))
+            return log.commit(head.version, record, FileChange(added, removed, visible=False))
         except Outrun:
             log.place.discard(vectors)
         except StoreError:
             log.place.discard(vectors)
             raise
+
+
+def _was_rewritten(log: DeltaLog, since: int, version: int) -> bool:
+    """Whether files went because others have their rows now. Else they went because every row of them was taken."""
+    return any((record := log.record(each)).kind == REWRITE or record.anew for each in range(since + 1, version + 1))
 
 
 def _with_later_losses(log: DeltaLog, now: State, written: Sequence[_Written]) -> tuple[list[DataFile], list[str]]:
@@ -182,8 +189,11 @@ def _lost(log: DeltaLog, now: State, written: _Written) -> BitMap:
     """The rows of a new file that are gone meanwhile from where they come from."""
     lost, before = BitMap(), 0
     for origin in written.origins:
-        vector = now.files[origin.file.name].vector
-        if vector is not None and vector != origin.file.vector:
+        file = now.files.get(origin.file.name)
+        vector = file.vector if file is not None else None
+        if file is None:
+            lost |= BitMap(range(before, before + len(origin.rows)))
+        elif vector is not None and vector != origin.file.vector:
             gone = np.isin(origin.rows, as_numbers(read_vector(log.place, vector)))
             lost |= BitMap((np.flatnonzero(gone) + before).astype(np.uint32))
         before += len(origin.rows)

@@ -16,9 +16,9 @@ import numpy as np
 from pyroaring import BitMap
 
 from weir.warehouse.delta_log import State
-from weir.warehouse.index_runs import INDEX, LARGE, Numbers, Run, merged, open_run, run_of, store_run
+from weir.warehouse.index_runs import INDEX, LARGE, IndexRun, NumberArray, merged, open_run, run_of, store_run
 from weir.warehouse.staging import Stager
-from weir.warehouse.vectors import Vector, read_vector
+from weir.warehouse.vectors import DeletionVector, read_vector
 
 MOST_IN_MEMORY = 1_000_000  # entries; more go to a run in a file
 MOST_RUNS = 8  # of either kind; more are merged
@@ -30,8 +30,8 @@ class RowIndex:
     def __init__(self, stager: Stager) -> None:
         self._place, self._stager = stager.place, stager
         self._state = State(-1, {})
-        self._runs: list[Run] = []  # newest first
-        self._gone: dict[str, tuple[Vector, BitMap]] = {}
+        self._runs: list[IndexRun] = []  # newest first
+        self._gone: dict[str, tuple[DeletionVector, BitMap]] = {}
         self._looked = False
 
     # -- following the table -------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class RowIndex:
                 missing = missing.difference(run.names)
 
     def _build(self, names: Sequence[str]) -> None:
-        small: dict[str, Numbers] = {}
+        small: dict[str, NumberArray] = {}
         for name in names:
             hashes = self._stager.hashes_of(name)
             if len(hashes) >= LARGE:
@@ -76,7 +76,7 @@ class RowIndex:
         if small:
             self._add([run_of(small)])
 
-    def adopt(self, runs: Sequence[Run], state: State) -> None:
+    def adopt(self, runs: Sequence[IndexRun], state: State) -> None:
         """The next version, with the entries of the files that it has brought. Where this one had not been followed,
         neither is the next.
         """
@@ -84,7 +84,7 @@ class RowIndex:
             self._state = state
             self._add(runs)
 
-    def _add(self, runs: Iterable[Run]) -> None:
+    def _add(self, runs: Iterable[IndexRun]) -> None:
         self._runs = [*runs, *self._runs]
         loose = [run for run in self._runs if not run.stored]
         if len(loose) > MOST_RUNS:
@@ -104,7 +104,7 @@ class RowIndex:
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    def search(self, hashes: Numbers, new: Sequence[Run]) -> Search:
+    def search(self, hashes: NumberArray, new: Sequence[IndexRun]) -> Search:
         """For these hashes, each once, in the table and first in files that are about to be in it."""
         owned = [np.ones(len(run.names), np.bool_) for run in new]
         claimed = set[str]()
@@ -128,22 +128,24 @@ class RowIndex:
 class Entries:
     """Places of visible rows: ``asked`` is the number of the hash asked for, ``file`` a number into ``names``."""
 
-    asked: Numbers
-    file: Numbers
-    row: Numbers
+    asked: NumberArray
+    file: NumberArray
+    row: NumberArray
     names: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.asked)
 
-    def only(self, kept: Numbers) -> Entries:
+    def only(self, kept: NumberArray) -> Entries:
         return Entries(self.asked[kept], self.file[kept], self.row[kept], self.names)
 
 
 class Search:
     """The entries of some hashes, some at a time: a hash that many rows share is seldom needed whole."""
 
-    def __init__(self, index: RowIndex, runs: Sequence[Run], owned: Sequence[Numbers], hashes: Numbers) -> None:
+    def __init__(
+        self, index: RowIndex, runs: Sequence[IndexRun], owned: Sequence[NumberArray], hashes: NumberArray
+    ) -> None:
         self._index, self._runs, self._owned = index, runs, owned
         self._low = [np.searchsorted(run.hash, hashes, "left") for run in runs]
         lengths = [np.searchsorted(run.hash, hashes, "right") - low for run, low in zip(runs, self._low, strict=True)]
@@ -153,12 +155,12 @@ class Search:
         self._names = [name for run in runs for name in run.names]
         self._first = np.cumsum([0, *(len(run.names) for run in runs)])
 
-    def is_done(self) -> Numbers:
+    def is_done(self) -> NumberArray:
         """Of which hashes all entries have been given."""
-        done: Numbers = self._done >= self._ends[-1]
+        done: NumberArray = self._done >= self._ends[-1]
         return done
 
-    def more(self, asked: Numbers, most: Numbers) -> Entries:
+    def more(self, asked: NumberArray, most: NumberArray) -> Entries:
         """The next entries of the hashes with these numbers, so many of each at most, of rows that are visible."""
         begin, end = self._done[asked], np.minimum(self._done[asked] + most, self._ends[-1, asked])
         self._done[asked] = end
@@ -169,7 +171,7 @@ class Search:
         which, files, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
         return self._visible(Entries(which, files, rows, self._names))
 
-    def _of_run(self, number: int, asked: Numbers, begin: Numbers, end: Numbers) -> tuple[Numbers, ...]:
+    def _of_run(self, number: int, asked: NumberArray, begin: NumberArray, end: NumberArray) -> tuple[NumberArray, ...]:
         run, before = self._runs[number], self._ends[number, asked]
         first = np.maximum(begin, before)
         count = np.maximum(np.minimum(end, self._ends[number + 1, asked]) - first, 0)
@@ -190,7 +192,7 @@ class Search:
         return entries.only(kept)
 
 
-def contained(rows: Numbers, gone: BitMap) -> Numbers:
+def contained(rows: NumberArray, gone: BitMap) -> NumberArray:
     """Which of these rows are in a set."""
     return np.isin(rows, np.asarray((BitMap(rows.astype(np.uint32)) & gone).to_array(), dtype=np.int64))
 

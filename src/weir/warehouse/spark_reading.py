@@ -21,9 +21,9 @@ from weir.algebra.quoting import backquoted, ddl
 from weir.algebra.types import Schema
 from weir.spark.frame_bag import added_up
 from weir.spark.frames import frame_of
-from weir.warehouse.addressing import Shown
+from weir.warehouse.addressing import ShownState
 from weir.warehouse.columns import WEIGHT
-from weir.warehouse.index_runs import Numbers
+from weir.warehouse.index_runs import NumberArray
 from weir.warehouse.place import Place
 from weir.warehouse.reading import ArrowReader
 from weir.warehouse.row_index import as_numbers
@@ -43,7 +43,7 @@ class SparkReader:
         self._names, self._types = [backquoted(name) for name in schema.names], ddl(schema)
         self._arrow = ArrowReader(place, schema)
 
-    def read(self, shown: Shown, counted: bool = False) -> DataFrame:
+    def read(self, shown: ShownState, counted: bool = False) -> DataFrame:
         """The visible rows: each as often as it counts, or once with its count."""
         rows = self.rows(shown)
         if shown.arrival is None and not counted:
@@ -54,7 +54,7 @@ class SparkReader:
         total = added_up(weighted, self._names, WEIGHT).filter(f"{WEIGHT} > 0").select(*self._names, WEIGHT)
         return total if counted else total.withColumn(TURN, F.expr(COPIES)).drop(TURN, WEIGHT)
 
-    def rows(self, shown: Shown) -> DataFrame:
+    def rows(self, shown: ShownState) -> DataFrame:
         """The visible rows of the version."""
         files = list(shown.state.files.values())
         whole = [file for file in files if file.vector is None]
@@ -80,7 +80,7 @@ class SparkReader:
         return rows.filter(f"bit_get({word}, CAST({ROW} % 64 AS int)) = 0").drop(ROW)
 
 
-def bit_words(numbers: Numbers, size: int) -> Numbers:
+def bit_words(numbers: NumberArray, size: int) -> NumberArray:
     """A set of numbers below ``size`` as bits, 64 in a word."""
     bits = np.zeros(-(-size // 64) * 64, np.uint8)
     bits[numbers] = 1

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from weir.warehouse.place import Place
-from weir.warehouse.vectors import Vector
+from weir.warehouse.vectors import DeletionVector
 
 LONGEST_TEXT = 32
 
@@ -27,7 +27,7 @@ class DataFile:
     size: int
     rows: int  # with those that the vector takes away
     statistics: str = ""
-    vector: Vector | None = None
+    vector: DeletionVector | None = None
 
     @property
     def live(self) -> int:

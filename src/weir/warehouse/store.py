@@ -20,7 +20,7 @@ from weir.algebra.types import Schema
 from weir.messages import Position
 from weir.points import AFTER_FILES, BEFORE_COMMIT, BETWEEN_COMMITS, reach
 from weir.warehouse import publishing, retention, rewriting
-from weir.warehouse.addressing import Shown, find_state
+from weir.warehouse.addressing import ShownState, find_state
 from weir.warehouse.care import COMMON, Limits
 from weir.warehouse.columns import check_columns
 from weir.warehouse.committing import Committer
@@ -266,7 +266,7 @@ class ViewStore:
         state = self.log.state()
         if not state.live:
             return batch
-        shown = Shown(state)
+        shown = ShownState(state)
         if isinstance(batch, DataFrame):
             there = SparkReader(self.place, self.schema, batch.sparkSession).rows(shown)
             return frame_difference(batch, there, self.schema)

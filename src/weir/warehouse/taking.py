@@ -21,13 +21,13 @@ from pyroaring import BitMap
 from weir.algebra.arrow_types import arrow_schema
 from weir.algebra.types import Schema
 from weir.spark.arrow_keys import codes
-from weir.warehouse.index_runs import Numbers, Run
+from weir.warehouse.index_runs import IndexRun, NumberArray
 from weir.warehouse.place import Place
 from weir.warehouse.row_index import Entries, RowIndex
 
 _SPARE = 16  # entries that are looked at beyond those that are needed
 _GROWTH = 8  # times as many as before, when these were not enough
-Fetch = Callable[[Numbers], pa.Table]
+RowsToTake = Callable[[NumberArray], pa.Table]
 
 
 @dataclass
@@ -35,8 +35,8 @@ class Taking:
     """For each row to take the place where it was found: a number into ``names`` (-1: nowhere), and the row there."""
 
     names: Sequence[str]
-    file: Numbers
-    row: Numbers
+    file: NumberArray
+    row: NumberArray
 
     def by_file(self) -> dict[str, BitMap]:
         found = self.file >= 0
@@ -45,7 +45,7 @@ class Taking:
             for number in np.unique(self.file[found])
         }
 
-    def are_in(self, names: set[str]) -> Numbers:
+    def are_in(self, names: set[str]) -> NumberArray:
         """Which of the rows to take were found in one of these files."""
         numbers = [number for number in np.unique(self.file) if number >= 0 and self.names[number] in names]
         return np.isin(self.file, numbers)
@@ -54,10 +54,10 @@ class Taking:
 class Taker:
     """Finds the places of rows to take, given by their hashes and, where these do not tell, by their columns."""
 
-    def __init__(self, place: Place, schema: Schema, index: RowIndex, new: Sequence[Run]) -> None:
+    def __init__(self, place: Place, schema: Schema, index: RowIndex, new: Sequence[IndexRun]) -> None:
         self._place, self._schema, self._index, self._new = place, schema, index, new
 
-    def take(self, hashes: Numbers, fetch: Fetch, exact: bool) -> Taking:
+    def take(self, hashes: NumberArray, fetch: RowsToTake, exact: bool) -> Taking:
         """``fetch`` has the columns of some of the rows to take."""
         different, belongs, needed = np.unique(hashes, return_inverse=True, return_counts=True)
         search = self._index.search(different, self._new)
@@ -77,7 +77,7 @@ class Taker:
             found, most = search.more(asked, np.full(len(asked), most)), most * _GROWTH
         return taking
 
-    def _plain(self, found: Entries, needed: Numbers, done: Numbers) -> Numbers:
+    def _plain(self, found: Entries, needed: NumberArray, done: NumberArray) -> NumberArray:
         """The hashes of which every place goes. A place that is only being brought may cancel one row and not another:
         there the rows must be told apart, unless there is only one.
         """
@@ -85,10 +85,10 @@ class Taker:
         beginning = {name for run in self._new for name in run.names}
         fresh = np.isin(found.file, [number for number, name in enumerate(found.names) if name in beginning])
         mixed = np.bincount(found.asked[fresh], minlength=len(needed)) > 0
-        plain: Numbers = done & (counts == needed) & (~mixed | (needed == 1))
+        plain: NumberArray = done & (counts == needed) & (~mixed | (needed == 1))
         return plain
 
-    def _compare(self, taking: Taking, mine: Numbers, rows: pa.Table, found: Entries) -> None:
+    def _compare(self, taking: Taking, mine: NumberArray, rows: pa.Table, found: Entries) -> None:
         """Gives every row to take a place with an equal row, as long as there are some."""
         if not len(found):
             return
@@ -110,7 +110,7 @@ class Taker:
         return pa.concat_tables(parts)
 
 
-def _assign_all(taking: Taking, belongs: Numbers, found: Entries, plain: Numbers) -> None:
+def _assign_all(taking: Taking, belongs: NumberArray, found: Entries, plain: NumberArray) -> None:
     """Every place of these hashes to one of the rows that have it: there are as many of both."""
     rows = np.flatnonzero(plain[belongs])
     rows = rows[np.argsort(belongs[rows], kind="stable")]
@@ -119,7 +119,7 @@ def _assign_all(taking: Taking, belongs: Numbers, found: Entries, plain: Numbers
     taking.file[rows], taking.row[rows] = places.file, places.row
 
 
-def _paired(wanted: Numbers, offered: Numbers) -> tuple[Any, Any]:
+def _paired(wanted: NumberArray, offered: NumberArray) -> tuple[Any, Any]:
     """Equal codes of both sides, one by one."""
     ranks = _rank(wanted), _rank(offered)
     width = 1 + max(int(rank.max(initial=0)) for rank in ranks)
@@ -128,7 +128,7 @@ def _paired(wanted: Numbers, offered: Numbers) -> tuple[Any, Any]:
     return asking, giving
 
 
-def _rank(values: Numbers) -> Numbers:
+def _rank(values: NumberArray) -> NumberArray:
     """The how-manieth of its kind each is."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]

@@ -29,7 +29,7 @@ _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 
 
 @dataclass(frozen=True)
-class Vector:
+class DeletionVector:
     """Where the vector of a file is to be found: the descriptor in the file's ``add``."""
 
     storage: str
@@ -44,7 +44,7 @@ class Vector:
         return {**told, **place, "sizeInBytes": self.size, "cardinality": self.cardinality}
 
     @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> Vector:
+    def parse(cls, document: Mapping[str, Any]) -> DeletionVector:
         size, cardinality = document["sizeInBytes"], document["cardinality"]
         return cls(document["storageType"], document["pathOrInlineDv"], size, cardinality, document.get("offset"))
 
@@ -62,23 +62,23 @@ class Vector:
         return (self.offset or 0) + 4 + self.size + 4
 
 
-def write_vectors(place: Place, rows: Mapping[str, BitMap]) -> dict[str, Vector]:
+def write_vectors(place: Place, rows: Mapping[str, BitMap]) -> dict[str, DeletionVector]:
     """The vectors of some files, by the files' names: tiny ones inline, all others in one new file."""
-    found, content, identity = dict[str, Vector](), bytearray(_FORMAT), uuid.uuid4()
+    found, content, identity = dict[str, DeletionVector](), bytearray(_FORMAT), uuid.uuid4()
     for name, gone in rows.items():
         data = encoded(gone)
         if len(data) <= TINY:
-            found[name] = Vector(INLINE, as_text(data), len(data), len(gone))
+            found[name] = DeletionVector(INLINE, as_text(data), len(data), len(gone))
             continue
         where = OURS + as_text(identity.bytes)
-        found[name] = Vector(IN_FILE, where, len(data), len(gone), offset=len(content))
+        found[name] = DeletionVector(IN_FILE, where, len(data), len(gone), offset=len(content))
         content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     if len(content) > len(_FORMAT):
         place.write_bytes(bytes(content), f"{OURS}/deletion_vector_{identity}.bin")
     return found
 
 
-def read_vector(place: Place, vector: Vector) -> BitMap:
+def read_vector(place: Place, vector: DeletionVector) -> BitMap:
     """The row numbers; also of a vector that another client has written."""
     if vector.storage == INLINE:
         return _decoded(place, from_text(vector.where)[: vector.size], "a vector in a commit")

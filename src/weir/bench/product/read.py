@@ -29,7 +29,7 @@ EVERY_COLUMN = ("count(*)", "sum(k)", "sum(a)", "max(name)", "sum(price)", "max(
 QUESTION = f"SELECT {', '.join(EVERY_COLUMN)} FROM t"
 SMALL_COMMITS = 40
 PLAIN = "plain table"
-Ask = Callable[[], tuple[Any, ...]]
+TableQuestion = Callable[[], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def _rows(spark: SparkSession, first: int, end: int) -> DataFrame:
 # -- clients -----------------------------------------------------------------------------------------------------------
 
 
-def _clients(spark: SparkSession, states: dict[str, Path]) -> dict[str, dict[str, Ask]]:
+def _clients(spark: SparkSession, states: dict[str, Path]) -> dict[str, dict[str, TableQuestion]]:
     files = str(states[PLAIN].parent / "files")
-    ours: dict[str, Ask] = {PLAIN: lambda: _spark(spark.read.parquet(files))}
+    ours: dict[str, TableQuestion] = {PLAIN: lambda: _spark(spark.read.parquet(files))}
     ours |= {state: partial(_ours, spark, ViewStore.open(path)) for state, path in states.items() if state != PLAIN}
     others = {"deltalake": _deltalake} | ({"polars": _polars} if find_spec("polars") else {})
     return {"weir on Spark": ours} | {
@@ -134,7 +134,7 @@ def _polars(path: str) -> tuple[Any, ...]:
     return tuple(found.row(0))
 
 
-def _compare(client: str, asks: dict[str, Ask], runs: int) -> list[Reading]:
+def _compare(client: str, asks: dict[str, TableQuestion], runs: int) -> list[Reading]:
     """In turns, so that a busy minute of the machine hits all of them alike; the first turns warm up."""
     seconds: dict[str, list[float]] = {state: [] for state in asks}
     shown: dict[str, Any] = {}
