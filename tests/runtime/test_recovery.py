@@ -110,7 +110,7 @@ def check_tables(warehouse: Path) -> None:
 
 def check_arrivals(store: ViewStore, gaps: bool) -> None:
     appended = [record for record in store.history() if record.kind == APPEND and record.arrivals is not None]
-    assert gaps or len(appended) > 1, store.place.uri  # what an auxiliary table holds may never have changed
+    assert gaps or appended, store.place.uri  # what an auxiliary table holds may never have changed
     numbers = [record.transaction for record in appended]
     assert numbers == sorted(set(numbers))
     for before, after in pairwise(appended):
