@@ -118,14 +118,15 @@ def test_several_tasks_that_write_their_own_files(open_shop: OpenShop) -> None:
     shop.view(consistency="complete", strategy="pvm-cc")
     shop.catch_up()
     wide = "w" * 40
-    rows = ", ".join(f"({number}, {1 + number % 2}, 102, 1)" for number in range(1000, 41_000))
+    rows = ", ".join(f"({number}, {1 + number % 2}, 102, 1)" for number in range(1000, 101_000))
     shop.write("stock", f"INSERT INTO product VALUES (102, '{wide}', 1)")
     shop.write("sales", f"INSERT INTO orders VALUES {rows}")
     shop.write("crm", "UPDATE customer SET name = 'B' WHERE id = 1")
     shop.catch_up()
     store = shop.warehouse.store("lines")
-    assert len(store.log.state().files) > 2
-    assert shop.audit().rows == 40_003
+    brought = [action for action in store.log.actions(store.head.version) if "add" in action]
+    assert len(brought) > 1  # the driver would have written one
+    assert shop.audit().rows == 100_003
     assert shop.audit().clean
 
 
