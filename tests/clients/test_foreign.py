@@ -134,16 +134,18 @@ def test_deltalake_reads_the_feed(table: Known) -> None:
         assert deltalake_feed(table.path, version, version) == in_order([c for c in table.feed if c[0] == version])
 
 
-@pytest.mark.xfail(strict=True, reason="load_cdf gives the rows that a vector hides, and leaves out the others")
 @pytest.mark.parametrize("goes", [False, True])
 def test_deltalake_needs_a_change_file_where_a_file_with_a_vector_comes_or_goes(tmp_path: Path, goes: bool) -> None:
+    """Without one it tells the row that the vector hides, and neither of the two that are to be seen. So a version of a
+    view that adds or removes such a file has a change file; the day this fails, deltalake has learnt it.
+    """
     table = HandTable(tmp_path)
     file, vector = table.file("rows/d.parquet", D), inline_vector([1])
     version = table.commit(table.add(file, vector))
     if goes:
         version = table.commit(table.remove(file, vector))
-    changes = deltalake_feed(tmp_path, version, version)
-    assert changes == [(version, "delete" if goes else "insert", *D[at]) for at in (0, 2)]
+    hidden = (version, "delete" if goes else "insert", *D[1])
+    assert deltalake_feed(tmp_path, version, version) == [hidden]
 
 
 # -- clients in environments of their own ------------------------------------------------------------------------------
