@@ -143,6 +143,22 @@ def test_slices_add_up() -> None:
             assert set(names) <= set(table.column_names)
 
 
+def test_equal_rows_are_in_one_slice() -> None:
+    """A row that comes and goes again in a batch is swept by one task, which finds that nothing is left of it."""
+    packed = pack(_delivered(scenario("two tables at one source", 2, updates=40)))
+    for count in (2, 3):
+        for relation, (schema, _) in packed.tables.items():
+            homes: dict[object, set[int]] = {}
+            for number, part in enumerate(packed.slices(count)):
+                if relation not in part.tables:
+                    continue
+                for row in part.tables[relation][1].select(list(schema.names)).to_pylist():
+                    homes.setdefault(tuple(row.values()), set()).add(number)
+            assert len(homes) > 1
+            assert all(len(numbers) == 1 for numbers in homes.values())
+    assert len(packed.slices(2)) == 2
+
+
 def test_many_changes_of_one_key_do_not_meet_each_other() -> None:
     """Every table's rows of one join key change again and again: a change meets what was there at its time, and not
     every later change of every table. So no join makes more pairs than a few per change.

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tests.warehouse.batches import AB, ab, rows_of
 from weir.warehouse import rewriting
 from weir.warehouse.columns import WEIGHT
+from weir.warehouse.committing import Committer
 from weir.warehouse.delta_log import DeltaLog
 from weir.warehouse.errors import StoreError, Unsettled, WriterConflict
 from weir.warehouse.feed import changes_of
@@ -184,7 +185,7 @@ def test_a_compaction_carries_the_decision_on(tables: Tables, settled_by: str) -
     again = kill_at(tables, "after the decision")
     for name in NAMES:
         (before, *_) = again[name].log.state().files.values()
-        assert rewriting.rewrite(again[name].log, again[name].stager(), again[name].log.state(), [before]) is not None
+        assert rewriting.rewrite(Committer(again[name].log), again[name].log.state(), [before]) is not None
         again[name].forget(AsOf(version=again[name].head.version))
         assert before.name not in again[name].place.listing()
     assert len(ViewStore.open(again[settled_by].place.uri).settle()) == 2
@@ -209,7 +210,7 @@ def test_rows_that_were_rewritten_while_their_table_waits(tmp_path: Path, monkey
             fresh = DeltaLog.open(log.place)
             files = list(fresh.state().files.values())
             assert len(files) == 1
-            assert rewriting.rewrite(fresh, other.stager(), fresh.state(), files) is not None
+            assert rewriting.rewrite(Committer(fresh), fresh.state(), files) is not None
         return commit(log, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(DeltaLog, "commit", rewritten_before)

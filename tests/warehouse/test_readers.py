@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from tests import values
 from tests.warehouse.batches import AB, EVERY_TYPE, ab, bag_of, batch, rows_of
 from weir.algebra.memory import MemoryBag
-from weir.algebra.types import Row
-from weir.warehouse import delta_log
+from weir.algebra.types import Row, Schema
+from weir.warehouse import delta_log, spark_reading
 from weir.warehouse.columns import WEIGHT
-from weir.warehouse.errors import NotAView
+from weir.warehouse.errors import Damaged, NotAView
 from weir.warehouse.feed import changes_of
 from weir.warehouse.record import AsOf
 from weir.warehouse.store import ViewStore
@@ -187,6 +187,46 @@ def test_spark_and_arrow_read_the_same(store: ViewStore, spark: SparkSession) ->
         by_arrow = store.read_arrow(AsOf(arrival=arrival), counted=True)
         assert sorted(tuple(row) for row in old.collect()) == rows_of(by_arrow)
     assert rows_of(by_arrow) == [(1, "x", 2), (3, "z", 1), (4, "", 1)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("alike", [False, True], ids=["own sizes", "same sizes"])
+@pytest.mark.parametrize("most", [1, 16])
+def test_spark_leaves_out_the_rows_of_the_right_file(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, alike: bool, most: int
+) -> None:
+    """Whether files are told apart by their sizes or two have the same, in one scan or in several; with a column that
+    is called as Spark calls what it knows of a file.
+    """
+    monkeypatch.setattr(spark_reading, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(spark_reading, "MOST_VECTORS", most)
+    schema = Schema.parse("_metadata bigint, row_index bigint")
+    store = ViewStore.create(tmp_path / "view", schema)
+    for part in (1, 2, 3, 4):
+        rows = range(1000 * part, 1000 * part + (100 if alike else 100 * part))
+        store.append(batch(schema, [((row, part), 1, part) for row in rows]), {"s": part}, (part, part), part)
+    gone = [((1003, 1), -1, 5), ((1064, 1), -1, 5), ((2063, 2), -1, 5), ((4001, 4), -1, 5)]
+    store.append(batch(schema, gone), {"s": 5}, (5, 5), 5)
+    files = list(store.log.state().files.values())
+    assert len(files) == 4
+    assert (len({file.size for file in files if file.vector}) < 3) == alike
+    assert rows_of(store.read(spark).toArrow()) == rows_of(store.read_arrow())
+    assert store.read(spark).count() == (396 if alike else 996)
+
+
+@pytest.mark.spark
+def test_a_file_that_is_another_one_is_not_read_as_if_nothing_were_gone(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vector belongs to the file that was written: of a file that took its place nobody knows what is gone."""
+    monkeypatch.setattr(spark_reading, "DRIVER_BYTES", 0)
+    store = ViewStore.create(tmp_path / "view", AB)
+    store.load(ab((1, "x", 1), (2, "y", 1)), {"s": 1}, (1, 1), 1)
+    store.append(ab((2, "y", -1), arrival=2), {"s": 2}, (2, 2), 2)
+    (file,) = store.log.state().files.values()
+    store.place.write_parquet(store.read_arrow(), file.name)
+    with pytest.raises(Damaged, match=f"{file.name} is missing, or is not the file that was written"):
+        store.read(spark)
 
 
 def test_a_published_table_is_never_seen_empty(store: ViewStore, tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,13 +18,16 @@ from weir.points import COMPACTING
 from weir.warehouse import rewriting
 from weir.warehouse.care import Limits
 from weir.warehouse.columns import WEIGHT
-from weir.warehouse.errors import CannotWrite
+from weir.warehouse.committing import Committer
+from weir.warehouse.errors import CannotWrite, Damaged
 from weir.warehouse.feed import changes_of
 from weir.warehouse.place import Place
 from weir.warehouse.reading import ArrowReader
 from weir.warehouse.record import AsOf
+from weir.warehouse.replaying import commit_name
 from weir.warehouse.statistics import describe_file
 from weir.warehouse.store import ViewStore
+from weir.warehouse.taking import Taker
 
 
 @pytest.fixture
@@ -106,7 +111,7 @@ def test_a_new_file_that_has_lost_every_row(store: ViewStore, monkeypatch: pytes
 
     monkeypatch.setattr(Place, "put_if_absent", first_the_writer)
     first = [file for file in whole if file.rows == 3]
-    assert rewriting.rewrite(beside.log, beside.stager(), beside.log.state(), first) == 5
+    assert rewriting.rewrite(Committer(beside.log), beside.log.state(), first) == 5
     assert rows_of(store.read_arrow()) == [(2, "y"), (3, "z"), (5, "v"), (6, "u"), (9, "n")]
     assert all(file.live for file in store.log.state().files.values())
 
@@ -136,10 +141,10 @@ def test_two_rewritings_of_different_files_both_stand(store: ViewStore, monkeypa
 
     def beside() -> None:
         monkeypatch.setattr(points, "_watchers", [])
-        assert rewriting.rewrite(second.log, second.stager(), second.log.state(), [three]) == 4
+        assert rewriting.rewrite(Committer(second.log), second.log.state(), [three]) == 4
 
     meanwhile(monkeypatch, 2, beside)
-    assert rewriting.rewrite(first.log, first.stager(), first.log.state(), [one, two]) == 5
+    assert rewriting.rewrite(Committer(first.log), first.log.state(), [one, two]) == 5
     assert rows_of(store.read_arrow()) == ROWS
     assert len(store.log.state().files) == 2
 
@@ -217,3 +222,34 @@ def test_a_file_that_the_writer_has_emptied_meanwhile_is_no_hindrance(
     assert Counter(rows_of(store.read_arrow())) == left
     assert emptied.name not in store.log.state().files
     assert len(store.log.state().files) == 1
+
+
+def test_a_rewriting_waits_for_a_commit_that_is_being_made(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process the writer is not outrun: it looks for its rows once."""
+    looked, take = list[int](), Taker.take
+    beside: list[threading.Thread] = []
+
+    def while_taking(taker: Taker, *arguments: Any) -> Any:
+        looked.append(1)
+        beside.append(threading.Thread(target=store.compact))
+        beside[-1].start()
+        beside[-1].join(0.5)
+        assert beside[-1].is_alive()
+        return take(taker, *arguments)
+
+    monkeypatch.setattr(Taker, "take", while_taking)
+    store.append(ab((1, "x", -1), (9, "n", 1), arrival=4), {"s": 4}, (4, 4), 4)
+    beside[0].join()
+    assert looked == [1]
+    assert [record.kind for record in store.history()][-2:] == ["append", "rewrite"]
+    assert rows_of(store.read_arrow()) == sorted([*(row for row in ROWS if row != (1, "x")), (9, "n")])
+
+
+def test_a_commit_that_was_written_over_is_read_again(store: ViewStore) -> None:
+    """What a version says is remembered, but not beyond the life of its file."""
+    head = store.head
+    file = Path(store.place.uri, commit_name(head.version))
+    assert store.head is head
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(Damaged):
+        _ = store.head

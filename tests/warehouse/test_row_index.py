@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from tests.warehouse.batches import AB, ab, rows_of
-from weir.warehouse import committing, rewriting, row_index, staging
+from weir.warehouse import committing, index_runs, rewriting, row_index, staging
 from weir.warehouse.errors import CannotWrite
 from weir.warehouse.index_runs import INDEX, IndexRun, open_run, run_of, store_run
 from weir.warehouse.place import Place
+from weir.warehouse.row_index import RowIndex
 from weir.warehouse.store import ViewStore
 
 
@@ -80,6 +85,17 @@ def change_a_number(file: Path) -> None:
     file.write_bytes(content.replace(numbers, numbers[4:] + numbers[:4]))
 
 
+def of_other_hashes(file: Path) -> None:
+    """As another Weir has written it, whose rows had other hashes."""
+    place, name = Place.of(file.parents[2]), f"{INDEX}{file.name}"
+    run = open_run(place, name)
+    assert run is not None
+    other = replace(run, hash=np.sort(run.hash ^ 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_runs, "HASHING", "1")
+        Path(place.uri, store_run(place, other).stored).replace(file)
+
+
 HARMS: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "empty": lambda file: file.write_bytes(b""),
@@ -89,6 +105,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
     "middle": overwrite(0.5),
     "end": overwrite(0.95),
     "number": change_a_number,
+    "other hashes": of_other_hashes,
 }
 
 
@@ -103,6 +120,32 @@ def test_a_harmed_run_is_made_again(store: ViewStore, harm: str, which: slice) -
     assert len(runs(store)) == 3
     covered = {name for file in runs(store) for name in opened(store, file).names}
     assert covered == {file.name for file in store.log.state().files.values() if file.rows >= 5}
+
+
+@pytest.mark.spark
+def test_the_index_can_be_asked_from_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Two tasks find each its half of the rows, in the files that the driver finds them in."""
+    store = ViewStore.create(tmp_path / "view", AB)
+    append(store, *((number, "x", 1) for number in range(60_000)))
+    append(store, *((number, "x", 1) for number in range(60_000, 60_010)))
+    append(store, (7, "x", -1))
+    stager, state = store.stager(), store.log.state()
+    rows = ab(*((number, "x", 1) for number in (5, 7, 59_999, 60_003, 99_999)))
+    wanted = stager.hashes(rows.select(["a", "b"]))
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        index = RowIndex(stager)
+        index.follow(state)
+        for batch in batches:
+            mine = np.sort(wanted[batch.column(0)[0].as_py() :: 2])
+            found = index.search(mine, []).more(np.arange(len(mine)), np.full(len(mine), 9))
+            hashes, rows = pa.array(mine[found.asked]), pa.array(found.row)
+            yield pa.RecordBatch.from_arrays([hashes, rows], names=["hash", "row"])
+
+    places = spark.range(0, 2, 1, 2).mapInArrow(find, "hash bigint, row bigint").collect()
+    assert {(place.hash, place.row) for place in places} == {
+        (wanted[0], 5), (wanted[2], 59_999), (wanted[3], 3),
+    }  # fmt: skip
 
 
 def opened(store: ViewStore, file: Path) -> IndexRun:

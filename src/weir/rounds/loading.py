@@ -112,7 +112,16 @@ class HeldTables:
         if not found:
             return self._spark.createDataFrame([], types)
         reading = _Selected(_Reading(held.source, held.token, found, self._plainly), schema.names)
-        return self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
+        frame = self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
+        return frame.hint("broadcast" if _is_small(held, relation) else "merge")
+
+
+def _is_small(held: HeldSnapshot, relation: Relation) -> bool:
+    """Whether every task can hold the table. Spark cannot know: to it, what tasks read is a few numbers long, and it
+    would send any table to everybody.
+    """
+    parts = [part for part in held.parts() if part.relation == relation]
+    return len(parts) <= 1 and all(part.is_small for part in parts)
 
 
 @dataclass(frozen=True)

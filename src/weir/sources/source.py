@@ -115,6 +115,7 @@ class Partition:
     relation: Relation
     columns: tuple[str, ...]
     detail: Any = None
+    is_small: bool = True  # every task could hold all of its rows
 
 
 class SnapshotReader(ABC):

@@ -36,6 +36,7 @@ _APPLICATION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.sql.files.openCostInBytes": str(256 << 10),  # young files are small: 4 MB each would send all to one task
     "spark.scheduler.mode": "FAIR",  # who works shares the cores (``share_cores``)
     "spark.python.task.killTimeout": "200ms",  # a worker that was called off and hangs is not waited for
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +12,7 @@ from weir.algebra.catalog import Relation
 from weir.algebra.types import BIGINT, Column, Schema
 from weir.sources.source import WEIGHT
 from weir.spark.arrow_bag import ArrowBag
+from weir.warehouse.row_hash import row_hashes
 
 NUMBER = "\0number"  # like WEIGHT no name that a database takes
 
@@ -41,15 +41,25 @@ class PackedUpdates:
 
     def slices(self, count: int) -> list[PackedUpdates]:
         """Parts that add up to the whole, each with about the same share of every table: a change of one table may
-        make far more work than one of another.
+        make far more work than one of another. Equal rows, one that comes and goes, are in one part: so what they bring
+        and take meets there, and not only when all parts are put together.
         """
         parts: list[dict[Relation, tuple[Schema, pa.Table]]] = [{} for _ in range(count)]
         for relation, (schema, table) in self.tables.items():
-            ends = [table.num_rows * part // count for part in range(count + 1)]
-            for part, (low, high) in zip(parts, pairwise(ends), strict=True):
-                if low < high:
-                    part[relation] = (schema, table.slice(low, high - low).combine_chunks())
+            owners = row_hashes(table.select(list(schema.names))).to_numpy() % count
+            for number, part in enumerate(parts):
+                mine = table.filter(pa.array(owners == number)) if count > 1 else table
+                if mine.num_rows:
+                    part[relation] = (schema, mine.combine_chunks())
         return [PackedUpdates(part) for part in parts if part]
+
+    def halves(self) -> tuple[PackedUpdates, PackedUpdates]:
+        """Two parts that add up to the whole, each with half of every table."""
+        early, late = dict[Relation, tuple[Schema, pa.Table]](), dict[Relation, tuple[Schema, pa.Table]]()
+        for relation, (schema, table) in self.tables.items():
+            half = table.num_rows // 2
+            early[relation], late[relation] = (schema, table.slice(0, half)), (schema, table.slice(half))
+        return PackedUpdates(early), PackedUpdates(late)
 
     def of_relation(self, relation: Relation) -> PackedUpdates:
         return PackedUpdates({relation: self.tables[relation]} if relation in self.tables else {})

@@ -134,7 +134,7 @@ def _halves(rows: pa.Table, arrived: PackedUpdates) -> Iterator[tuple[pa.Table, 
         yield rows.slice(0, half), arrived
         yield rows.slice(half), none
     else:
-        early, late = arrived.slices(2)
+        early, late = arrived.halves()
         yield rows, early
         yield rows.slice(0, 0), late
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weir.messages import Position
-from weir.warehouse.delta_log import DeltaLog, State
+from weir.warehouse.delta_log import DeltaLog
 from weir.warehouse.errors import NoSuchState
 from weir.warehouse.record import LOAD, AsOf, Record
+from weir.warehouse.replaying import State
 
 
 @dataclass(frozen=True)

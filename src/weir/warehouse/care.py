@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import log
 
-from weir.warehouse.delta_log import State
+from weir.warehouse.replaying import State
 from weir.warehouse.statistics import DataFile
 
 FULL = 1_000_000  # rows of a file that is not merged with others

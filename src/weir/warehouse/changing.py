@@ -10,6 +10,7 @@ commit adds, and gone from it by a vector in the same commit; in the change feed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,9 +19,10 @@ from pyroaring import BitMap
 
 from weir.algebra.arrow_types import arrow_schema
 from weir.warehouse.columns import CHANGE
-from weir.warehouse.delta_log import FileChange, State
+from weir.warehouse.delta_log import FileChange
 from weir.warehouse.index_runs import IndexRun, NumberArray, open_run, run_of
 from weir.warehouse.place import OURS
+from weir.warehouse.replaying import State
 from weir.warehouse.row_index import RowIndex, as_numbers
 from weir.warehouse.staging import CHANGES, INSERT, Staged, StagedPart, Stager
 from weir.warehouse.statistics import DataFile
@@ -28,6 +30,7 @@ from weir.warehouse.taking import Taker, Taking
 from weir.warehouse.vectors import DeletionVector, write_vectors
 
 OWED = f"{OURS}/owed/"
+MOST_AT_ONCE = 2  # parts of the feed that are written anew, each of them in memory
 
 
 @dataclass(frozen=True)
@@ -173,14 +176,14 @@ class Preparation:
     def _feed(self, wanted: _Wanted, taking: Taking, gone: dict[str, BitMap], new: set[str]) -> list[DataFile]:
         """The files of the feed: those of the parts, without what has cancelled and what is owed."""
         from_table = (taking.file >= 0) & ~taking.are_in(new)
-        found = []
-        for number, part in enumerate(wanted.parts):
-            kept = wanted.of_part(number, from_table)
+
+        def of_part(number: int, part: StagedPart) -> DataFile | None:
             cancelled = gone.get(part.brought.name) if part.brought is not None else None
-            file = self._part_of_feed(part, kept, cancelled)
-            if file is not None:
-                found.append(file)
-        return found
+            return self._part_of_feed(part, wanted.of_part(number, from_table), cancelled)
+
+        with ThreadPoolExecutor(MOST_AT_ONCE) as threads:
+            files = list(threads.map(of_part, range(len(wanted.parts)), wanted.parts))
+        return [file for file in files if file is not None]
 
     def _part_of_feed(self, part: StagedPart, kept: NumberArray, cancelled: BitMap | None) -> DataFile | None:
         if part.changes is None and part.brought is None:

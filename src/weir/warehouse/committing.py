@@ -20,7 +20,7 @@ class Committer:
     def __init__(self, log: DeltaLog) -> None:
         self.log = log
         self.index = RowIndex(self.stager())
-        self._turn = threading.RLock()
+        self.turn = threading.RLock()  # of those who commit
 
     def stager(self, arrival: int | None = None, last: int | None = None) -> Stager:
         return Stager(self.log.place, self.log.schema, self.log.hash_bits, arrival, last)
@@ -40,7 +40,7 @@ class Committer:
         """Rewritings of files may come in between, another writer's commit is a conflict. ``after``: the transaction
         that this one follows.
         """
-        with self._turn:
+        with self.turn:
             while True:
                 head = self.head_at(after)
                 prepared = self._prepared(head, record, staged)
@@ -58,7 +58,7 @@ class Committer:
 
     def tidy(self) -> bool:
         """Merges the index, where it lies in many files."""
-        with self._turn:
+        with self.turn:
             if len(self.log.place.listing(INDEX)) <= MOST_RUNS:
                 return False
             self.index.follow(self.log.state())

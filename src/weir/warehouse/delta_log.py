@@ -16,10 +16,8 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
 
 import deltalake
-import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from weir.algebra.arrow_types import arrow_schema
@@ -27,10 +25,10 @@ from weir.algebra.types import Schema
 from weir.warehouse.columns import stored_arrow
 from weir.warehouse.damage import COMMIT, HINT, checkpoints, hint_is_wrong, numbered, parsed_commit, why_unreadable
 from weir.warehouse.errors import Damaged, NotAView, StoreError
-from weir.warehouse.place import LOG, Place
+from weir.warehouse.place import LOG, Place, Stamp
 from weir.warehouse.record import CREATE, REWRITE, Record
+from weir.warehouse.replaying import LogAction, State, brought_forward, commit_name, last_checkpoint, opened
 from weir.warehouse.statistics import DataFile, with_vector
-from weir.warehouse.vectors import DeletionVector
 
 APPLICATION = "weir"
 LAYOUT, COLUMNS, HASH_BITS = "weir.layout", "weir.columns", "weir.hashBits"
@@ -43,33 +41,10 @@ CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",  # what is forgotten is Weir's decision
     "delta.deletedFileRetentionDuration": "interval 1 days",  # how long checkpoints tell of files that are gone
 }
-LogAction = dict[str, Any]
 
 
 class Outrun(Exception):
     """Another commit took the version that this one was made for. Never leaves the warehouse layer."""
-
-
-@dataclass(frozen=True)
-class State:
-    """The files of one version, by their names."""
-
-    version: int
-    files: Mapping[str, DataFile]
-
-    @property
-    def live(self) -> int:
-        """How many rows are visible."""
-        return sum(file.live for file in self.files.values())
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size for file in self.files.values())
-
-    @property
-    def rows(self) -> int:
-        """How many rows are stored, also those that are gone."""
-        return sum(file.rows for file in self.files.values())
 
 
 @dataclass(frozen=True)
@@ -107,6 +82,7 @@ class DeltaLog:
         self.place = place
         self._state = state
         self._turn = threading.RLock()  # appends and rewrites of one process share the handle
+        self._known: tuple[int, Stamp, Record] | None = None
         configuration = metadata["configuration"]
         if configuration.get(LAYOUT) != OUR_LAYOUT:
             raise _not_ours(place, configuration.get(LAYOUT))
@@ -121,7 +97,7 @@ class DeltaLog:
     @classmethod
     def open(cls, place: Place) -> DeltaLog:
         try:
-            state, metadata = _opened(place)
+            state, metadata = opened(place)
             if hint_is_wrong(place):  # we do without; other clients stumble over it
                 place.discard([HINT])
         except OSError as problem:
@@ -148,7 +124,7 @@ class DeltaLog:
                 while (actions := self._next()) is not None:
                     self._state = brought_forward(self._state, actions)
                 if not self.place.exists(commit_name(self._state.version)):
-                    self._state, _ = _opened(self.place)  # others have come far, and what was between is forgotten
+                    self._state, _ = opened(self.place)  # others have come far, and what was between is forgotten
             except OSError as problem:
                 raise why_unreadable(self.place, problem) from problem
             except ValueError as problem:
@@ -168,7 +144,16 @@ class DeltaLog:
             return self.record(version)
 
     def record(self, version: int) -> Record:
-        """What a version's commit says. A commit of somebody else's that changed no visible row is looked through."""
+        """What a version's commit says. A commit of somebody else's that changed no visible row is looked through. The
+        last one asked for is remembered, as long as its file is the same.
+        """
+        stamp = self.place.stamp(commit_name(version))
+        known = self._known
+        if known is None or known[:2] != (version, stamp):
+            known = self._known = version, stamp, self._read_record(version)
+        return known[2]
+
+    def _read_record(self, version: int) -> Record:
         actions = self.actions(version)
         info: LogAction = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if APPLICATION in info:
@@ -224,7 +209,7 @@ class DeltaLog:
             if version in (None, newest):
                 return self._state
         try:
-            return _opened(self.place, version)[0]
+            return opened(self.place, version)[0]
         except OSError as problem:
             raise why_unreadable(self.place, problem) from problem
 
@@ -256,7 +241,7 @@ class DeltaLog:
         return expected + 1
 
     def is_checkpoint_due(self) -> bool:
-        last = max(_last_checkpoint(self.place) or {0: []})
+        last = max(last_checkpoint(self.place) or {0: []})
         return self.latest() - last >= CHECKPOINT_EVERY
 
     def checkpoint(self) -> bool:
@@ -266,90 +251,6 @@ class DeltaLog:
         except (DeltaError, OSError, StoreError):
             return False
         return True
-
-
-# -- replaying ---------------------------------------------------------------------------------------------------------
-
-
-def brought_forward(state: State, actions: Iterable[LogAction]) -> State:
-    """The files after one more commit. Of one file that is removed and added again, the addition counts."""
-    files, added = dict(state.files), dict[str, DataFile]()
-    for action in actions:
-        if "remove" in action:
-            files.pop(unquote(action["remove"]["path"]), None)
-        elif "add" in action:
-            file = file_of(action["add"])
-            added[file.name] = file
-    return State(state.version + 1, files | added)
-
-
-def file_of(told: Mapping[str, Any]) -> DataFile:
-    """That a line of a commit, or of a checkpoint, tells of."""
-    statistics = told.get("stats") or ""
-    rows = json.loads(statistics).get("numRecords", 0) if statistics else 0
-    vector = DeletionVector.parse(each) if (each := told.get("deletionVector")) else None
-    return DataFile(unquote(told["path"]), told["size"], rows, statistics, vector)
-
-
-def _opened(place: Place, version: int | None = None) -> tuple[State, Mapping[str, Any]]:
-    """The files of a version, and what the table says of itself."""
-    state, metadata = _from_checkpoint(place, version)
-    while version is None or state.version < version:
-        name = commit_name(state.version + 1)
-        try:
-            actions = parsed_commit(place.read_bytes(name))
-        except FileNotFoundError:
-            if version is None and state.version >= 0 and _is_last(place, state.version):
-                break
-            if version is None and place.exists(name):
-                continue  # it has come just now
-            raise
-        except ValueError as problem:
-            raise place.damaged(f"{name} {problem}") from problem
-        metadata = next((action["metaData"] for action in actions if "metaData" in action), metadata)
-        state = brought_forward(state, actions)
-    if metadata is None:
-        raise place.damaged(f"{commit_name(0)} does not say what the table is")
-    return state, metadata
-
-
-def _is_last(place: Place, version: int) -> bool:
-    """Whether there is no later commit: a hole in the log is not its end."""
-    return max(numbered(place.listing(LOG), COMMIT), default=version) <= version
-
-
-def _from_checkpoint(place: Place, version: int | None) -> tuple[State, Mapping[str, Any] | None]:
-    """The newest checkpoint at or before a version; none is the empty state before version 0."""
-    found = _last_checkpoint(place) if version is None else None
-    if found is None:
-        found = checkpoints(place.listing(LOG))
-    usable = [number for number in found if version is None or number <= version]
-    if not usable:
-        return State(-1, {}), None
-    newest = max(usable)
-    try:
-        tables = [place.read_table(name, ["add", "metaData"]) for name in found[newest]]
-    except Damaged as problem:
-        raise why_unreadable(place, problem) from problem
-    adds, metadata = ([told for table in tables for told in _told(table, name)] for name in ("add", "metaData"))
-    if not metadata:
-        raise place.damaged(f"{found[newest][0]} does not say what the table is")
-    files = {file.name: file for file in map(file_of, adds)}
-    return State(newest, files), {**metadata[-1], "configuration": dict(metadata[-1]["configuration"])}
-
-
-def _told(table: pa.Table, name: str) -> list[Any]:
-    return [told for told in table.column(name).drop_null().to_pylist() if told]
-
-
-def _last_checkpoint(place: Place) -> dict[int, list[str]] | None:
-    """What the hint says, where it says something that is there."""
-    try:
-        told = json.loads(place.read_bytes(HINT))
-        name = f"{LOG}/{int(told['version']):020}.checkpoint.parquet"
-        return {int(told["version"]): [name]} if place.exists(name) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _changes_rows(actions: Sequence[LogAction]) -> bool:
@@ -399,10 +300,6 @@ def _protocol(metadata: LogAction) -> LogAction:
 
 def _lines(actions: Iterable[LogAction]) -> bytes:
     return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode()
-
-
-def commit_name(version: int) -> str:
-    return f"{LOG}/{version:020}.json"
 
 
 def _not_ours(place: Place, layout: str | None) -> NotAView | Damaged:

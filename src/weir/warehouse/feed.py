@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from weir.spark.arrow_bag import added_up
 from weir.warehouse.columns import ARRIVAL, CHANGE, HASH, WEIGHT
-from weir.warehouse.delta_log import DeltaLog, LogAction, file_of
+from weir.warehouse.delta_log import DeltaLog
 from weir.warehouse.reading import ArrowReader
+from weir.warehouse.replaying import LogAction, file_of
 from weir.warehouse.staging import INSERT
 
 

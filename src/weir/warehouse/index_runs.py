@@ -2,7 +2,7 @@
 
 A run lies in one Arrow file below ``_weir/index/`` that is mapped into memory, so that a look-up reads the few pages
 that it needs. The run itself says which data files it covers. Data files never change, so a run is right for ever; one
-that is damaged or missing is made again from the data files.
+that is damaged or missing, or made of other hashes, is made again from the data files.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weir.warehouse.place import OURS, Place
+from weir.warehouse.row_hash import HASHING
 
 INDEX = f"{OURS}/index/"
 LARGE = 50_000  # rows of a data file that gets a run of its own; smaller ones are indexed in memory
-_NAMES, _SUM = b"files", b"sum"
+_NAMES, _SUM, _HASHING = b"files", b"sum", b"hashing"
 NumberArray = npt.NDArray[Any]
 
 
@@ -78,7 +79,7 @@ def write_run(place: Place, hashes: Mapping[str, NumberArray]) -> str:
 def store_run(place: Place, run: IndexRun) -> IndexRun:
     """The same run, in a file; its name is new."""
     columns = [pa.array(values) for values in (run.hash, run.file, run.row)]
-    about = {_NAMES: json.dumps(run.names), _SUM: str(_checksum(run))}
+    about = {_NAMES: json.dumps(run.names), _SUM: str(_checksum(run)), _HASHING: HASHING}
     table = pa.table(columns, names=["hash", "file", "row"]).replace_schema_metadata(about)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -96,6 +97,8 @@ def open_run(place: Place, name: str, checked: bool = True) -> IndexRun | None:
         about = table.schema.metadata
         hashes, files, rows = (table.column(each).combine_chunks().to_numpy() for each in ("hash", "file", "row"))
         run = IndexRun(tuple(json.loads(about[_NAMES])), hashes, files, rows, name)
+        if about.get(_HASHING) != HASHING.encode():
+            return None
         return run if not checked or _checksum(run) == int(about[_SUM]) else None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None

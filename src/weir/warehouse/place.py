@@ -24,7 +24,9 @@ from weir.warehouse.errors import CannotWrite, Damaged, StoreError
 
 GLOB = "*?[]{}"  # Spark would expand these in a path
 LOG, OURS = "_delta_log", "_weir"  # the folders of the log, and of what only Weir needs
+WRITTEN = {"compression": "snappy", "store_decimal_as_integer": True}  # how rows are written: quick to read back
 T = TypeVar("T")
+Stamp = tuple[int | None, int | None]  # a file's size, and when it was written
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,11 @@ class Place:
         found = self.files.get_file_info(selector)
         return {info.path: info.size for info in found if info.type == pafs.FileType.File}
 
+    def stamp(self, name: str) -> Stamp:
+        """What is another one when the file has been written anew."""
+        info = self.files.get_file_info(name)
+        return info.size, info.mtime_ns
+
     def exists(self, name: str) -> bool:
         return bool(self.files.get_file_info(name).type == pafs.FileType.File)
 
@@ -191,15 +198,13 @@ class Place:
 
     def write_parquet(self, table: pa.Table, name: str) -> None:
         def write() -> None:
-            pq.write_table(table, self._ready(name), filesystem=self.files, compression="snappy")
+            pq.write_table(table, self._ready(name), filesystem=self.files, **WRITTEN)
 
         self._writing_file(name, write)
 
     def parquet_writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
         """For a file that is written in parts; whoever has it calls ``writing`` for each."""
-        return self.writing(
-            lambda: pq.ParquetWriter(self._ready(name), schema, filesystem=self.files, compression="snappy")
-        )
+        return self.writing(lambda: pq.ParquetWriter(self._ready(name), schema, filesystem=self.files, **WRITTEN))
 
     def _ready(self, name: str) -> str:
         """The name, of a file whose folder is there."""

@@ -18,10 +18,11 @@ from deltalake.exceptions import DeltaError
 
 from weir.warehouse.addressing import find_version
 from weir.warehouse.damage import checkpoints
-from weir.warehouse.delta_log import APPLICATION, DeltaLog, commit_name, open_table
+from weir.warehouse.delta_log import APPLICATION, DeltaLog, open_table
 from weir.warehouse.index_runs import INDEX, open_run
 from weir.warehouse.place import LOG
 from weir.warehouse.record import AsOf
+from weir.warehouse.replaying import commit_name
 from weir.warehouse.vectors import DeletionVector
 
 GRACE = timedelta(hours=1)

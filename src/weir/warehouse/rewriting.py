@@ -21,11 +21,12 @@ from weir.points import COMPACTING, reach
 from weir.warehouse.care import FULL, Limits
 from weir.warehouse.columns import telling
 from weir.warehouse.committing import Committer
-from weir.warehouse.delta_log import DeltaLog, FileChange, Outrun, State
+from weir.warehouse.delta_log import DeltaLog, FileChange, Outrun
 from weir.warehouse.errors import StoreError
 from weir.warehouse.index_runs import LARGE, NumberArray, run_of, store_run
 from weir.warehouse.reading import visible_rows
 from weir.warehouse.record import REWRITE
+from weir.warehouse.replaying import State
 from weir.warehouse.row_index import as_numbers
 from weir.warehouse.staging import ROWS, Stager
 from weir.warehouse.statistics import DataFile, describe_file
@@ -56,7 +57,7 @@ def care(table: Committer, limits: Limits) -> list[str]:
     done = []
     for name, chosen in (("merge", limits.to_merge), ("purge", limits.to_purge)):
         state = table.log.state()
-        if (files := chosen(state)) and rewrite(table.log, table.stager(), state, files) is not None:
+        if (files := chosen(state)) and rewrite(table, state, files) is not None:
             done.append(name)
     if table.tidy():
         done.append("index")
@@ -70,17 +71,20 @@ def compact(table: Committer) -> int | None:
     state = table.log.state()
     small = [file for file in state.files.values() if file.live < FULL]
     files = [file for file in state.files.values() if file.gone or (file in small and len(small) > 1)]
-    return rewrite(table.log, table.stager(), state, files) if files else None
+    return rewrite(table, state, files) if files else None
 
 
-def rewrite(log: DeltaLog, stager: Stager, state: State, files: Sequence[DataFile]) -> int | None:
-    """Some files of a state. The version; None: somebody else was faster."""
+def rewrite(table: Committer, state: State, files: Sequence[DataFile]) -> int | None:
+    """Some files of a state. The version; None: somebody else was faster. A commit that this process is about to make
+    comes first: else it would have to find its rows once more.
+    """
     reach(COMPACTING)
-    written = list[_Written]()
+    log, written = table.log, list[_Written]()
     try:
-        written.extend(_write(stager, files, log.head().last_arrival))
+        written.extend(_write(table.stager(), files, log.head().last_arrival))
         reach(COMPACTING)
-        version = _exchange(log, state.version, files, written)
+        with table.turn:
+            version = _exchange(log, state.version, files, written)
     except StoreError:
         _take_back(log, written)
         raise

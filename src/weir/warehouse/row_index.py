@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap
 
-from weir.warehouse.delta_log import State
 from weir.warehouse.index_runs import INDEX, LARGE, IndexRun, NumberArray, merged, open_run, run_of, store_run
+from weir.warehouse.replaying import State
 from weir.warehouse.staging import Stager
 from weir.warehouse.vectors import DeletionVector, read_vector
 
@@ -147,10 +147,10 @@ class Search:
         self, index: RowIndex, runs: Sequence[IndexRun], owned: Sequence[NumberArray], hashes: NumberArray
     ) -> None:
         self._index, self._runs, self._owned = index, runs, owned
-        self._low = [np.searchsorted(run.hash, hashes, "left") for run in runs]
-        lengths = [np.searchsorted(run.hash, hashes, "right") - low for run, low in zip(runs, self._low, strict=True)]
+        spans = [_spans(run.hash, hashes) for run in runs]
+        self._low = [low for low, _ in spans]
         zero = np.zeros((1, len(hashes)), np.int64)
-        self._ends = np.cumsum(np.concatenate([zero, *(length[None] for length in lengths)]), axis=0)
+        self._ends = np.cumsum(np.concatenate([zero, *(length[None] for _, length in spans)]), axis=0)
         self._done = np.zeros(len(hashes), np.int64)
         self._names = [name for run in runs for name in run.names]
         self._first = np.cumsum([0, *(len(run.names) for run in runs)])
@@ -190,6 +190,16 @@ class Search:
                 mine = np.flatnonzero(entries.file == number)
                 kept[mine] = ~contained(entries.row[mine], gone)
         return entries.only(kept)
+
+
+def _spans(sorted_: NumberArray, wanted: NumberArray) -> tuple[NumberArray, NumberArray]:
+    """Where each value begins, and how often it is there: most are not, and only the others' ends are looked for."""
+    low = np.searchsorted(sorted_, wanted, "left")
+    there = np.flatnonzero(low < len(sorted_))
+    there = there[sorted_[low[there]] == wanted[there]]
+    lengths = np.zeros(len(wanted), np.int64)
+    lengths[there] = np.searchsorted(sorted_, wanted[there], "right") - low[there]
+    return low, lengths
 
 
 def contained(rows: NumberArray, gone: BitMap) -> NumberArray:

@@ -136,4 +136,3 @@ def _rank(values: NumberArray) -> NumberArray:
     ranks = np.empty(len(values), np.int64)
     ranks[order] = np.arange(len(values)) - first
     return ranks
-

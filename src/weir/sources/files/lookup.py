@@ -6,6 +6,7 @@ than asked for; the view's own conditions decide.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,6 +27,7 @@ from weir.sources.files.shapes import checked
 from weir.sources.files.snapshots import TableSnapshot
 from weir.sources.source import Answers, HeldSnapshot, Partition, SharedReader, SourceError
 
+SMALL = 32 << 20  # bytes of a file
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
@@ -56,7 +58,7 @@ class Shown(SharedReader):
 
     def parts(self) -> tuple[Partition, ...]:
         return tuple(
-            Partition(relation, self.schemas[relation].names, path)
+            Partition(relation, self.schemas[relation].names, path, os.path.getsize(path) <= SMALL)
             for relation, snapshot in self.snapshots.items()
             for path in snapshot.paths
         )

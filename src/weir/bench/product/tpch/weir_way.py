@@ -15,7 +15,7 @@ from typing import Any
 from weir.bench.product.tpch.tables import DEFINITION, VIEW
 from weir.bench.product.tpch.turn import Turn
 from weir.operation.warehouse import Warehouse
-from weir.warehouse.record import APPEND
+from weir.warehouse.feed import changes_of
 
 KEY_BYTES = 8  # every key is a bigint
 
@@ -60,11 +60,10 @@ class WeirWay:
         return Turn((ended - start) * 1000, rows, sent, received, version)
 
     def _written(self, version: int) -> tuple[int, int]:
-        """Rows appended since a version, and the version now."""
+        """Rows brought and taken since a version, and the version now."""
         log = self.warehouse.store(VIEW).log
         now = log.head().version
-        records = [log.record(each) for each in range(version + 1, now + 1)]
-        return sum(record.rows for record in records if record.kind == APPEND), now
+        return sum(changes_of(log, each).num_rows for each in range(version + 1, now + 1)), now
 
     def audit(self) -> int:
         """Rows missing and too many, by the warehouse's own audit."""
