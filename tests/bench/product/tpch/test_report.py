@@ -26,7 +26,7 @@ def outcome(scale: float = 1.0, weir: float = 100.0, floor: float = 80.0, recomp
     facts = MaintainedFacts("view", 50_000_000, "sweep")
     memory = {way: MemoryUse(1_000_000, 2_000_000, 0) for way, _ in middles}
     differences = dict.fromkeys(plan.sizes, 0)
-    return TpchOutcome(plan, {"part": 7}, 300_000_000, 900_000_000, 5.0, samples, differences, 12, 0, facts, memory)
+    return TpchOutcome(plan, {"part": 7}, 300_000_000, 900_000_000, 5.0, 4.0, samples, differences, 12, 0, facts, memory)
 
 
 def test_rows_have_medians_and_spreads() -> None:
@@ -35,6 +35,13 @@ def test_rows_have_medians_and_spreads() -> None:
     assert (row["changes"], row["weir_ms"], row["weir_spread_ms"]) == (100, 100.0, [50.0, 500.0])
     assert (row["against_floor"], row["faster_than_recompute"], row["changes_per_second"]) == (1.25, 100.0, 1000.0)
     assert (row["floor_sent_bytes"], row["floor_received_bytes"]) == (2_000, 3_000_000)
+
+
+def test_a_first_load_stands_beside_a_first_recomputation() -> None:
+    """Both in a Spark that has done nothing before: in the document, and in words."""
+    (run,) = report.document([outcome()])["runs"]
+    assert (run["load_ms"], run["first_recompute_ms"]) == (5.0, 4.0)
+    assert "first load: 5 ms, 1.25 times a first recomputation" in list(report.remarks(outcome()))
 
 
 def test_targets_that_are_met_are_not_mentioned() -> None:
