@@ -26,7 +26,8 @@ def outcome(scale: float = 1.0, weir: float = 100.0, floor: float = 80.0, recomp
     facts = MaintainedFacts("view", 50_000_000, "sweep")
     memory = {way: MemoryUse(1_000_000, 2_000_000, 0) for way, _ in middles}
     differences = dict.fromkeys(plan.sizes, 0)
-    return TpchOutcome(plan, {"part": 7}, 300_000_000, 900_000_000, 5.0, 4.0, samples, differences, 12, 0, facts, memory)
+    sizes = 300_000_000, 900_000_000
+    return TpchOutcome(plan, {"part": 7}, *sizes, 5.0, 4.0, samples, differences, 12, 0, facts, memory)
 
 
 def test_rows_have_medians_and_spreads() -> None:
