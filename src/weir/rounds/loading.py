@@ -13,7 +13,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -84,15 +84,14 @@ class HeldTables:
     def __exit__(self, *problem: object) -> None:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _take(self, held: HeldSnapshot) -> dict[Relation, Path | tuple[Partition, ...]]:
+    def _take(self, held: HeldSnapshot) -> dict[Relation, Path | _Parts]:
         """The parts, or, where the snapshot cannot be shared, files with their rows."""
-        parts: dict[Relation, list[Partition]] = defaultdict(list)
-        for part in held.whole_tables() if self._plainly else held.parts():
-            parts[part.relation].append(part)
+        parts = _by_relation(held.whole_tables() if self._plainly else held.parts())
         wanted = [relation for relation in self._schemas if relation.source == held.source]
-        if held.token is not None:
-            return {relation: tuple(parts[relation]) for relation in wanted}
-        return {relation: self._spool(held, relation, parts[relation]) for relation in wanted}
+        if held.token is None:
+            return {relation: self._spool(held, relation, parts[relation]) for relation in wanted}
+        divided = _by_relation(held.parts()) if self._plainly else parts
+        return {relation: _Parts(tuple(parts[relation]), _are_small(divided[relation])) for relation in wanted}
 
     def _spool(self, held: HeldSnapshot, relation: Relation, parts: Sequence[Partition]) -> Path:
         path = self._scratch / f"{uuid.uuid4().hex}.parquet"
@@ -104,23 +103,36 @@ class HeldTables:
                     writer.write_table(pa.Table.from_batches([batch]).select(shape.names).cast(shape))
         return path
 
-    def _frame(self, held: HeldSnapshot, relation: Relation, found: Path | tuple[Partition, ...]) -> DataFrame:
+    def _frame(self, held: HeldSnapshot, relation: Relation, found: Path | _Parts) -> DataFrame:
         schema = self._schemas[relation]
         types = ddl(schema)
         if isinstance(found, Path):
             return self._spark.read.schema(types).parquet(found.as_uri())
-        if not found:
+        if not found.parts:
             return self._spark.createDataFrame([], types)
-        reading = _Selected(_Reading(held.source, held.token, found, self._plainly), schema.names)
-        frame = self._spark.range(0, len(found), 1, len(found)).mapInArrow(reading, types)
-        return frame.hint("broadcast" if _is_small(held, relation) else "merge")
+        reading = _Selected(_Reading(held.source, held.token, found.parts, self._plainly), schema.names)
+        frame = self._spark.range(0, len(found.parts), 1, len(found.parts)).mapInArrow(reading, types)
+        return frame.hint("broadcast" if found.are_small else "merge")
 
 
-def _is_small(held: HeldSnapshot, relation: Relation) -> bool:
-    """Whether every task can hold the table. Spark cannot know: to it, what tasks read is a few numbers long, and it
-    would send any table to everybody.
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of a table, and whether every task can hold all of it. Spark cannot know: to it, what tasks read is a
+    few numbers long, and it would send any table to everybody.
     """
-    parts = [part for part in held.parts() if part.relation == relation]
+
+    parts: tuple[Partition, ...]
+    are_small: bool
+
+
+def _by_relation(parts: Iterable[Partition]) -> dict[Relation, list[Partition]]:
+    found: dict[Relation, list[Partition]] = defaultdict(list)
+    for part in parts:
+        found[part.relation].append(part)
+    return found
+
+
+def _are_small(parts: Sequence[Partition]) -> bool:
     return len(parts) <= 1 and all(part.is_small for part in parts)
 
 

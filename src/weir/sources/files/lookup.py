@@ -58,7 +58,7 @@ class Shown(SharedReader):
 
     def parts(self) -> tuple[Partition, ...]:
         return tuple(
-            Partition(relation, self.schemas[relation].names, path, os.path.getsize(path) <= SMALL)
+            Partition(relation, self.schemas[relation].names, path, _is_small(path))
             for relation, snapshot in self.snapshots.items()
             for path in snapshot.paths
         )
@@ -167,3 +167,11 @@ def _sure(keys: Mapping[str, pa.Array]) -> Any:
     for condition in rest:
         first = first & condition
     return first
+
+
+def _is_small(path: str) -> bool:
+    """One that is not there any more is found out when it is read."""
+    try:
+        return os.path.getsize(path) <= SMALL
+    except OSError:
+        return True
