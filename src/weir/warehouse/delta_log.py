@@ -82,7 +82,7 @@ class DeltaLog:
         self.place = place
         self._state = state
         self._turn = threading.RLock()  # appends and rewrites of one process share the handle
-        self._known: tuple[int, Stamp, Record] | None = None
+        self._known: tuple[int, Stamp | None, Record] | None = None
         configuration = metadata["configuration"]
         if configuration.get(LAYOUT) != OUR_LAYOUT:
             raise _not_ours(place, configuration.get(LAYOUT))
@@ -149,7 +149,7 @@ class DeltaLog:
         """
         stamp = self.place.stamp(commit_name(version))
         known = self._known
-        if known is None or known[:2] != (version, stamp):
+        if known is None or stamp is None or known[:2] != (version, stamp):
             known = self._known = version, stamp, self._read_record(version)
         return known[2]
 

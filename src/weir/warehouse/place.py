@@ -167,9 +167,13 @@ class Place:
         found = self.files.get_file_info(selector)
         return {info.path: info.size for info in found if info.type == pafs.FileType.File}
 
-    def stamp(self, name: str) -> Stamp:
-        """What is another one when the file has been written anew."""
-        info = self.files.get_file_info(name)
+    def stamp(self, name: str) -> Stamp | None:
+        """What is another one when the file has been written anew. None: it cannot be looked at, who reads it says why.
+        """
+        try:
+            info = self.files.get_file_info(name)
+        except OSError:
+            return None
         return info.size, info.mtime_ns
 
     def exists(self, name: str) -> bool:
